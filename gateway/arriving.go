@@ -21,11 +21,11 @@ const (
 )
 
 // arrivingBodies accounts the memory of request bodies, from when they arrive until they are
-// decoded. Each team has a share of it. A body that needs more waits, unread, until earlier ones
-// have ended. An HTTP/2 stream past the share of its team is refused, because one that waits takes
-// as much.
+// decoded. Each team has a share of it (package shares). A body that needs more waits, unread,
+// until earlier ones have ended. An HTTP/2 stream past the share of its team is refused, because it
+// takes memory also while it waits.
 //
-// Bodies of a team that reach its share together would wait for each other. So one body at a time,
+// Bodies of a team that together reach its share would wait for each other. So one body at a time,
 // of all teams, may go past the share of its team.
 type arrivingBodies struct {
 	limit   int64 // of the buffers, and of the streams

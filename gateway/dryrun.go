@@ -31,7 +31,7 @@ func (g *Gateway) newDryGateway(q *ExplainRequest) (*Gateway, error) {
 	}
 	o.Authenticator, o.Limiter, o.Policies = dryAuthenticator{q}, dryLimiter{q}, policies
 	o.Metrics, o.LoadLimit = newMetrics(), o.LoadLimit.snapshot()
-	o.RetrySlots, o.Decisions, o.Tracer = nil, nil, nil
+	o.RetrySpread, o.Decisions, o.Tracer = nil, nil, nil
 	var conn dryConn
 	handlers := &api{
 		fleet:      fleetv1.NewFleetServiceClient(conn),

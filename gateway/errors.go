@@ -14,15 +14,15 @@ import (
 )
 
 // problemOf returns the response to a request of the route that failed with err. If the client has
-// disconnected, it returns clientClosed, except for a 4xx or 500 that the gateway itself found. Any
-// error of a service counts as an effect of the disconnect.
+// disconnected, any error of a service counts as an effect of that, and the response is
+// clientClosed.
 func problemOf(err error, row *Route, clientGone bool) *Problem {
 	if input, ok := errors.AsType[*decode.Error](err); ok {
 		return invalid(input.Details).withCause(causeOfInput(input))
 	}
 	problem, ok := errors.AsType[*Problem](err)
-	// A Problem is an error that the gateway found. With 4xx or 500 it is not an effect of the
-	// disconnect; with 503 it may be.
+	// A Problem is an error that the gateway itself found. With 4xx or 500 it is not an effect of
+	// the disconnect; with 503 it may be.
 	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
 		return clientClosed(err)
 	}
@@ -62,7 +62,7 @@ func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 		}
 		return failureInvalid, invalid(detailsOf(e.Violations, row)).withError(e)
 	case codes.NotFound:
-		if !e.NamesResource { // a list that is missing: a client that synchronizes would delete its data
+		if !e.NamesResource { // a list cannot be missing: a client that synchronizes would delete its data
 			return failureContract, internal(e)
 		}
 		return failureNotFound, notFound(e)

@@ -62,8 +62,8 @@ type Options struct {
 	Authenticator Authenticator
 	Limiter       Limiter
 	Policies      *ratelimit.Policies
-	Refunds       *Refunds    // shared with other Gateways of the process
-	RetrySlots    *RetrySlots // shared too; nil gives clients that are denied together the same Retry-After
+	Refunds       *Refunds     // shared with other Gateways of the process
+	RetrySpread   *RetrySpread // shared too; nil gives clients that are denied together the same Retry-After
 
 	Timeout        time.Duration            // of a whole request whose route has no timeout; 0 for defaultTimeout
 	Timeouts       map[string]time.Duration // by route id; they override those of the routes
@@ -72,12 +72,15 @@ type Options struct {
 	MaxHeaderBytes int64                    // of the request line and the header; 0 for defaultMaxHeaderBytes
 	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
 	TLS            bool                     // responses have Strict-Transport-Security
-	// base URL in documentation pages (openapi.CheckBaseURL); "" for that of each page
+
+	// PublicURL is the base URL in documentation pages (openapi.CheckBaseURL); "" for the URL at
+	// which each page is read.
 	PublicURL       string
 	SecurityContact string // URI in security.txt (RFC 9116); "" for no security.txt
-	// prefix of live tokens; X-Request-Id, Ignored-Parameters and names in details have no token
+	// TokenPrefix is the prefix of live tokens. A text of a client that contains it is not
+	// repeated, neither in a response nor in a log line or a trace.
 	TokenPrefix     string
-	LogFailuresOnly bool    // log only 5xx, no 4xx, and requests that a shadow limit would deny
+	LogFailuresOnly bool    // log only 5xx, and requests that a shadow limit would deny
 	LogSkipFraction float64 // fraction of the successes, 0 to 1, that are not logged
 
 	LoadLimit *LoadLimit       // nil for no limit

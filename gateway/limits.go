@@ -24,7 +24,7 @@ type limitSet struct {
 type limitEntry struct {
 	ratelimit.Limit
 	cause         Cause
-	suppressed    string // name of its denials that have no log line: the class, "/" and the limit
+	lineCause     string // class/limit: cause of its denials for LineLimits.RateLimited
 	itemPrefix    string // of its item in the RateLimit header: "name";r=
 	deniedText    string // error text of a 429
 	nearThreshold int    // a request that leaves fewer is near the limit
@@ -48,7 +48,7 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 				counters[key] = m.limitCounters(a.Class, l.Name, l.Shadow)
 			}
 			limits[i] = limitEntry{
-				Limit: l, cause: limitCause(l.Name), suppressed: a.Class + "/" + l.Name, itemPrefix: quotedName(l.Name) + ";r=",
+				Limit: l, cause: limitCause(l.Name), lineCause: a.Class + "/" + l.Name, itemPrefix: quotedName(l.Name) + ";r=",
 				deniedText:    deniedText(l),
 				nearThreshold: (l.Requests + nearDivisor - 1) / nearDivisor, counters: counters[key],
 			}
@@ -59,8 +59,8 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 }
 
 // count counts a decision. A denied request counts for the limit that denies it. An allowed request
-// counts for each limit. If a shadow limit would deny it, it counts as denied for that one, and
-// other shadow limits do not count it.
+// counts for each limit, but if a shadow limit would deny it, it counts as denied for that one and
+// not for other shadow limits.
 func (s *limitSet) count(d *ratelimit.Decision) {
 	if !d.Allowed {
 		s.limits[d.DeniedBy].counters.denied.Inc()

@@ -16,11 +16,9 @@ type LineLimit interface {
 // limit.
 type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
-	// of a 429 for an authenticated request; its causes are of the form class/limit, or of a
-	// service
-	RateLimited LineLimit
-	Failed      LineLimit // of a 5xx except those of unauthenticated requests, and of refunds that failed
-	CutOff      LineLimit // of responses that were cut off
+	RateLimited     LineLimit // of a 429; the cause is class/limit, or that of a service
+	Failed          LineLimit // of a 5xx except those of unauthenticated requests, and of refunds that failed
+	CutOff          LineLimit // of responses that were cut off
 }
 
 // allowsLine reports whether the access line of a request may be written.
@@ -35,7 +33,7 @@ func (g *Gateway) allowsLine(r *Request, resp preparedResponse) bool {
 	case resp.status == http.StatusTooManyRequests:
 		limit = g.options.Lines.RateLimited
 		if denied := r.deniedBy(); denied != nil {
-			cause = denied.suppressed
+			cause = denied.lineCause
 		}
 	}
 	return allows(limit, cause)

@@ -18,8 +18,7 @@ import (
 type LoadLimit struct {
 	limit     atomic.Int64
 	inFlight  atomic.Int64
-	shed      prometheus.Counter
-	shedCount atomic.Uint64 // same count as shed, readable in the process
+	shed      atomic.Uint64 // requests refused for lack of a slot
 	arriving  arrivingBodies
 	unwritten *responses.Unwritten
 }
@@ -40,8 +39,14 @@ func (l *LoadLimit) register(registry prometheus.Registerer) error {
 		Name: "opsgate_http_requests_in_flight_limit",
 		Help: "Limit of requests in flight, http.max_in_flight.",
 	}, func() float64 { return float64(l.limit.Load()) })
+	shedCounter := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "opsgate_http_requests_shed_total",
+		Help: "Requests refused with 503. in_flight: http.max_in_flight were in flight when the header, or the " +
+			"body, had arrived.",
+		ConstLabels: prometheus.Labels{"cause": "in_flight"},
+	}, func() float64 { return float64(l.shed.Load()) })
 	var errs []error
-	for _, metric := range append(l.unwritten.Collectors(), inFlightGauge, limitGauge, l.shed) {
+	for _, metric := range append(l.unwritten.Collectors(), inFlightGauge, limitGauge, shedCounter) {
 		errs = append(errs, registry.Register(metric))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -51,12 +56,7 @@ func (l *LoadLimit) register(registry prometheus.Registerer) error {
 }
 
 func newLoadLimit(limit int, bodyBytes, unwrittenBytes int64) *LoadLimit {
-	l := &LoadLimit{unwritten: responses.NewUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "opsgate_http_requests_shed_total",
-		Help: "Requests refused with 503. in_flight: http.max_in_flight were in flight when the header, or the " +
-			"body, had arrived.",
-		ConstLabels: prometheus.Labels{"cause": "in_flight"},
-	})}
+	l := &LoadLimit{unwritten: responses.NewUnwritten(unwrittenBytes)}
 	l.arriving.limit = bodyBytes
 	l.SetLimit(limit)
 	return l
@@ -72,7 +72,7 @@ func (l *LoadLimit) SetLimit(limit int) { l.limit.Store(int64(limit)) }
 // Stats returns the number of requests in flight, their limit, and the number of requests shed so
 // far.
 func (l *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
-	return int(l.inFlight.Load()), int(l.limit.Load()), l.shedCount.Load()
+	return int(l.inFlight.Load()), int(l.limit.Load()), l.shed.Load()
 }
 
 // CutOffOverdue calls [responses.Unwritten.CutOffOverdue].
@@ -94,8 +94,7 @@ func (l *LoadLimit) tryAcquire() bool {
 			return true
 		}
 	}
-	l.shedCount.Add(1)
-	l.shed.Inc()
+	l.shed.Add(1)
 	return false
 }
 

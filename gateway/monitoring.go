@@ -12,9 +12,9 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// defaultCheckWindow is how far back checks are listed if the request has no since
+// defaultChecksPeriod is how far back checks are listed if the request has no since
 // (docs/integrate/contract.md, "Lists and pages").
-const defaultCheckWindow = 24 * time.Hour
+const defaultChecksPeriod = 24 * time.Hour
 
 // monitoringRoutes returns the routes of monitors.
 func (a *api) monitoringRoutes() []Route {
@@ -37,7 +37,7 @@ func (a *api) listMonitors(r *Request) (Reply, error) {
 
 func (a *api) listMonitorChecks(r *Request) (Reply, error) {
 	q := r.Query()
-	since := q.Time("since", r.gateway.options.Clock().Add(-defaultCheckWindow))
+	since := q.Time("since", r.gateway.options.Clock().Add(-defaultChecksPeriod))
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}

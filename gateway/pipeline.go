@@ -102,8 +102,8 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 
 		reply, err := r.run()
 		resp := r.makeResponse(reply, err)
-		ctx.large.Done()
-		g.releaseSlot(r) // a client that does not read holds memory, but no slot
+		ctx.large.Done() // a client that does not read delays no other large response,
+		g.releaseSlot(r) // and holds memory, but no slot
 		g.observe(r, resp)
 		if resp.status != statusClientClosed {
 			if cut := r.response.Send(resp.status, resp.body, resp.shared); cut.Cause != "" {
@@ -129,7 +129,7 @@ type requestContext struct {
 	deadline        time.Time
 	bodyTime        time.Duration // in which the body arrived
 	timings         timings.Timings
-	large           backendclient.LargeResponse // until the response is made
+	large           backendclient.LargeResponse // its turn, from when a service sends it until the response is made
 
 	// headerValues has the values of response headers that are specific to this request. They are
 	// not in the Request, because net/http reads them after the handler, when the Request may
@@ -215,7 +215,7 @@ func (g *Gateway) checkLimits(r *Request) error {
 	r.decision, r.limitSet = decision, set
 	g.observeDecision(r)
 	if l := r.deniedBy(); l != nil {
-		wait := g.options.RetrySlots.take(g.options.Clock(), r.principal.TokenID, l.Limit, decision.RetryAfter)
+		wait := g.options.RetrySpread.retryAfter(g.options.Clock(), r.principal.TokenID, l.Limit, decision.RetryAfter)
 		return rateLimited(l.deniedText, wait).withCause(l.cause)
 	}
 	return nil

@@ -28,7 +28,7 @@ type Request struct {
 	id            string
 	start         time.Time
 	holdsSlot     bool       // it holds an in-flight slot
-	shed          bool       // it got no in-flight slot
+	shed          bool       // refused, because no in-flight slot was free
 	busy          Connection // marked as busy, from authenticate on; nil if the server does not track connections
 	principal     *authn.Principal
 	pathID        string              // the id in the path, in lower case; set by handle

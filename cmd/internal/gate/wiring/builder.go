@@ -42,7 +42,7 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 		Authenticator: d.authenticator,
 		Limiter:       d.limiter,
 		Refunds:       refunds,
-		RetrySlots:    gateway.NewRetrySlots(d.limiter.numGateways),
+		RetrySpread:   gateway.NewRetrySpread(d.limiter.numGateways),
 		LoadLimit:     loadLimit,
 		Decisions:     decisions,
 		Logger:        c.Logger,

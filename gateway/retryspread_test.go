@@ -61,7 +61,7 @@ func (c clientGroup) run(t *testing.T, seed uint64) (took, denials float64) {
 	t.Helper()
 	const rate = 3
 	synctest.Test(t, func(t *testing.T) {
-		g := limitedModel(t, defaultLimits(), func(o *Options) { o.RetrySlots = NewRetrySlots(oneGateway) })
+		g := limitedModel(t, defaultLimits(), func(o *Options) { o.RetrySpread = NewRetrySpread(oneGateway) })
 		var denied atomic.Int64
 		var wg sync.WaitGroup
 		began := time.Now()
@@ -119,10 +119,10 @@ func TestObedientClientsUseTheWholeRate(t *testing.T) {
 	}
 }
 
-// takeAll returns the waits, in seconds, of n clients that are denied at the same time.
-func takeAll(s *RetrySlots, now time.Time, tokenID string, l ratelimit.Limit, retryAfter time.Duration, n int) (seconds []int) {
+// waits returns the waits, in seconds, of n clients that are denied at the same time.
+func waits(s *RetrySpread, now time.Time, tokenID string, l ratelimit.Limit, retryAfter time.Duration, n int) (seconds []int) {
 	for range n {
-		seconds = append(seconds, int(s.take(now, tokenID, l, retryAfter)/time.Second))
+		seconds = append(seconds, int(s.retryAfter(now, tokenID, l, retryAfter)/time.Second))
 	}
 	return seconds
 }
@@ -150,45 +150,45 @@ func TestClientsDeniedTogetherAreSpreadAtTheRateOfTheLimit(t *testing.T) {
 		"negative wait, by another clock":  {1, ratelimit.Limit{Requests: 1, Per: time.Second}, -time.Hour, []int{1, 1, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewRetrySlots(func() int { return c.gateways })
-			mustWait(t, c.want, takeAll(s, now, tokenID, c.limit, c.retryAfter, len(c.want)))
-			mustWait(t, c.want[:1], takeAll(s, now, otherID, c.limit, c.retryAfter, 1))
+			s := NewRetrySpread(func() int { return c.gateways })
+			mustWait(t, c.want, waits(s, now, tokenID, c.limit, c.retryAfter, len(c.want)))
+			mustWait(t, c.want[:1], waits(s, now, otherID, c.limit, c.retryAfter, 1))
 		})
 	}
 }
 
-// Tokens above the capacity replace each other, and never use each other's slots.
-func TestTokensDoNotShareSlots(t *testing.T) {
+// Tokens above the capacity replace each other, and never count each other's clients.
+func TestTokensAreSpreadApart(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	limit := ratelimit.Limit{Requests: 1, Per: time.Hour}
-	s := NewRetrySlots(oneGateway)
-	for i := range 4 * slotSets * tokensPerSet {
+	s := NewRetrySpread(oneGateway)
+	for i := range 4 * tokenSets * tokensPerSet {
 		id := fmt.Sprint("token-", i)
-		mustWait(t, []int{1, 5}, takeAll(s, now, id, limit, time.Second, 2))
+		mustWait(t, []int{1, 5}, waits(s, now, id, limit, time.Second, 2))
 	}
 }
 
-func TestTakingASlotDoesNotAllocate(t *testing.T) {
-	s := NewRetrySlots(oneGateway)
+func TestSpreadingDoesNotAllocate(t *testing.T) {
+	s := NewRetrySpread(oneGateway)
 	limit := ratelimit.Limit{Requests: 3, Per: time.Second}
 	now, i := time.Now(), 0
 	ids := [...]string{tokenID, otherID, someID}
 	if n := testing.AllocsPerRun(1000, func() {
 		now, i = now.Add(100*time.Millisecond), i+1
-		s.take(now, ids[i%len(ids)], limit, time.Second)
+		s.retryAfter(now, ids[i%len(ids)], limit, time.Second)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// Retry-After is spread; RateLimit and explanations are not. A reload keeps the slots.
+// Retry-After is spread; RateLimit and explanations are not. A reload keeps the counts.
 func TestOnlyRetryAfterIsSpread(t *testing.T) {
-	h, _ := limited(t, []ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}}, func(o *Options) { o.RetrySlots = NewRetrySlots(oneGateway) })
+	h, _ := limited(t, []ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}}, func(o *Options) { o.RetrySpread = NewRetrySpread(oneGateway) })
 	h.get(t, "/v1/me").mustBe(t, 200)
 	for i, want := range []string{"1", "1", "2", "3", "3", "4", "5", "5"} {
 		if i == 3 {
 			o := optionsWith(t, h.services)
-			o.RetrySlots, o.Limiter, o.Policies, o.Clock = h.gateway.options.RetrySlots, h.gateway.options.Limiter, h.gateway.options.Policies, h.gateway.options.Clock
+			o.RetrySpread, o.Limiter, o.Policies, o.Clock = h.gateway.options.RetrySpread, h.gateway.options.Limiter, h.gateway.options.Policies, h.gateway.options.Clock
 			next, err := New(o)
 			testkit.Must(t, err)
 			h.Config.Handler = next
@@ -221,9 +221,9 @@ func TestWaitsAreSufficientAndLimited(t *testing.T) {
 			{Name: "long", Requests: rapid.IntRange(1, 200).Draw(rt, "long"), Per: time.Duration(rapid.IntRange(2, 60).Draw(rt, "per")) * time.Second},
 		}
 		g := limitedModel(t, limits, func(o *Options) {
-			o.Clock, o.Limiter, o.RetrySlots = clock, store, NewRetrySlots(func() int { return gateways })
+			o.Clock, o.Limiter, o.RetrySpread = clock, store, NewRetrySpread(func() int { return gateways })
 		})
-		var slotsPass time.Time // when the slots of all denials have passed
+		var allReturned time.Time // when all denied clients have returned
 		for range rapid.IntRange(1, 60).Draw(rt, "requests") {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 20, 300, 7000}).Draw(rt, "ms later")) * time.Millisecond)
 			before, err := store.Peek(t.Context(), tokenID, g.options.Policies.All()[0].Policy)
@@ -233,10 +233,10 @@ func TestWaitsAreSufficientAndLimited(t *testing.T) {
 				continue
 			}
 			shortest := time.Duration(max(1, wholeSeconds(before.RetryAfter))) * time.Second
-			if wait < shortest || wait > shortest+4*time.Second || now.After(slotsPass) && wait != shortest {
+			if wait < shortest || wait > shortest+4*time.Second || now.After(allReturned) && wait != shortest {
 				rt.Fatalf("Retry-After %v; %v is sufficient", wait, shortest)
 			}
-			slotsPass = now.Add(before.RetryAfter + 6*time.Second)
+			allReturned = now.Add(before.RetryAfter + 6*time.Second)
 			if rapid.IntRange(0, 4).Draw(rt, "obeys") == 0 {
 				now = now.Add(wait)
 				if status, _ := request(t, g); status != http.StatusOK {
