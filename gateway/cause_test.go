@@ -267,10 +267,14 @@ func TestEveryCauseIsLoggedCountedAndExplained(t *testing.T) {
 	codes := make(map[string]bool)
 	for _, m := range errorCases(t) {
 		t.Run(m.cause, func(t *testing.T) {
-			h := start(t, m.change, func(o *Options) { o.TLS = true })
+			limits, calls := limitLines(true)
+			h := start(t, m.change, limits, func(o *Options) { o.TLS = true })
 			if got := m.send(t, h); m.status != statusClientClosed {
 				checkError(t, m, got, guide)
 				codes[m.code] = true
+			}
+			if diff := gocmp.Diff(limitOfLine(m), *calls); diff != "" {
+				t.Errorf("limits of lines: %s", diff)
 			}
 			line := lineIn(t, h.log.String())
 			label := m.cause

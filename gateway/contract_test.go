@@ -83,18 +83,6 @@ func TestInvalidRouteTableIsRejected(t *testing.T) {
 	}
 }
 
-func TestNewRequiresItsOptions(t *testing.T) {
-	for name, remove := range map[string]func(*Options){
-		"client": func(o *Options) { o.Audit = nil }, "limiter": func(o *Options) { o.Limiter = nil }, "refunds": func(o *Options) { o.Refunds = nil },
-	} {
-		o := optionsWith(t, &services{})
-		remove(&o)
-		if _, err := New(o); err == nil {
-			t.Errorf("no %s: accepted", name)
-		}
-	}
-}
-
 // A reload creates a Gateway and drops the previous one, so a Gateway must not need a Close.
 func TestGatewayRunsNoGoroutines(t *testing.T) {
 	o := optionsWith(t, &services{})
@@ -281,15 +269,6 @@ func TestTextsOfTheClientThatContainATokenAreNotRepeated(t *testing.T) {
 	if got := h.get(t, "/v1/me"+query).Header.Get("Ignored-Parameters"); got != `"ops_test_abc"` {
 		t.Errorf("%s: Ignored-Parameters %s", query, got)
 	}
-}
-
-// FuzzAnswer has other responses.
-func TestInvalidServiceResponseIs500(t *testing.T) {
-	h := start(t)
-	broken := fullServer()
-	broken.CreatedAt = nil
-	h.services.reply("ListServers", &fleetv1.ListServersResponse{Servers: []*fleetv1.Server{broken}})
-	h.get(t, "/v1/servers").mustFail(t, 500, "internal_error")
 }
 
 func TestLogLinesContainNoSecrets(t *testing.T) {

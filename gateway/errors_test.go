@@ -229,8 +229,13 @@ func TestClientDisconnectDuringDecisionIsNotAFailure(t *testing.T) {
 }
 
 func TestPanicIsAnInternalError(t *testing.T) {
-	h := start(t, func(o *Options) { o.Authenticator = nilAuthenticator{} })
-	h.get(t, "/v1/me").mustFail(t, 500, "internal_error")
+	h := start(t, func(o *Options) {
+		o.LoadLimit.SetLimit(1)
+		o.Authenticator = nilAuthenticator{}
+	})
+	for range 2 { // the first one releases its slot
+		h.get(t, "/v1/me").mustFail(t, 500, "internal_error")
+	}
 	if log := h.log.String(); !strings.Contains(log, "panic: ") || !strings.Contains(log, "pipeline.go") {
 		t.Error("the log does not have the panic and its stack")
 	}

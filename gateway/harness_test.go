@@ -17,12 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
 	"opsgate/backendclient"
 	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/grpctest"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -149,16 +149,16 @@ func (h *harness) sendRefunds(tb testing.TB) {
 // optionsWith returns options with clients of the services and limits that no test reaches.
 func optionsWith(tb testing.TB, s *services) Options {
 	tb.Helper()
-	listener := bufconn.Listen(1 << 20)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(tb, err)
 	server := grpc.NewServer(grpc.UnaryInterceptor(s.intercept))
 	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})
 	monitoringv1.RegisterMonitoringServiceServer(server, monitoringv1.UnimplementedMonitoringServiceServer{})
 	incidentv1.RegisterIncidentServiceServer(server, incidentv1.UnimplementedIncidentServiceServer{})
 	auditv1.RegisterAuditServiceServer(server, auditv1.UnimplementedAuditServiceServer{})
-	go func() { _ = server.Serve(listener) }()
-	tb.Cleanup(server.Stop)
+	grpctest.Serve(tb, server, listener)
 
-	upstream := backendclient.Target{Address: "passthrough:///bufnet"}
+	upstream := backendclient.Target{Address: listener.Addr().String()}
 	// These services fail as often as a test needs: no breaker opens, and no call is retried.
 	settings := backendclient.DefaultSettings()
 	settings.Retries.Max, settings.Breaker.MinRequests = 0, 1<<30
@@ -166,9 +166,6 @@ func optionsWith(tb testing.TB, s *services) Options {
 		Settings: settings,
 		Upstreams: backendclient.Upstreams{
 			Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream,
-		},
-		DialOptions: []grpc.DialOption{
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
 		},
 	})
 	testkit.Must(tb, err)

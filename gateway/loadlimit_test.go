@@ -104,18 +104,6 @@ func TestRequestAboveTheInFlightLimitIsRejectedUnread(t *testing.T) {
 	}
 }
 
-func TestPanicReleasesItsSlot(t *testing.T) {
-	h := start(t, func(o *Options) {
-		o.LoadLimit.SetLimit(1)
-		o.Authenticator = nilAuthenticator{}
-	})
-	for range 3 {
-		if got := h.get(t, "/v1/me"); got.StatusCode != 500 {
-			t.Errorf("got %d", got.StatusCode)
-		}
-	}
-}
-
 // BenchmarkShed measures a request above the in-flight limit.
 func BenchmarkShed(b *testing.B) {
 	o := optionsWith(b, &services{})

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/internal/testkit"
 )
@@ -39,16 +38,6 @@ func mustCount(t *testing.T, h *harness, name string, want map[string]float64) {
 	}
 	if diff := cmp.Diff(want, counts); diff != "" {
 		t.Errorf("%s: %s", name, diff)
-	}
-}
-
-func TestMetricsAreRegisteredOnce(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	if _, err := NewMetrics(registry); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewMetrics(registry); err == nil {
-		t.Error("the same metrics were registered twice")
 	}
 }
 
