@@ -54,12 +54,15 @@ func nestedArrays(n int) string {
 	return `{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}"
 }
 
-func TestWhiteSpaceAroundTextsIsLimited(t *testing.T) {
+// The limit counts code points, without the white space around the text, which has a limit too.
+func TestLengthOfTextsIsLimited(t *testing.T) {
 	const char = `\ud83d\ude00`
 	tooLong := "must have at most 255 characters (Unicode code points), with at most 1000 of white space around them"
 	for literal, want := range map[string]string{
 		`"` + strings.Repeat(`\u2003\n`, 500) + strings.Repeat(char, 255) + strings.Repeat(" ", 500) + `"`: "",
 		`"` + strings.Repeat(`\u2003\n`, 500) + strings.Repeat(char, 256) + `"`:                            "must have at most 255 characters (Unicode code points), not 256",
+		`"` + strings.Repeat("e\u0301", 128) + `"`:                                                         "must have at most 255 characters (Unicode code points), not 256",
+		`"` + strings.Repeat(`x\r\n`, 86) + `"`:                                                            "must have at most 255 characters (Unicode code points), not 256",
 		`"x` + strings.Repeat(" ", 1255*12-3) + `"`:                                                        "",
 		`"x` + strings.Repeat(" ", 1255*12-2) + `"`:                                                        tooLong,
 		`"` + strings.Repeat(char, 1255) + `"`:                                                             tooLong,

@@ -12,7 +12,7 @@ func TestCutOffConnectionIsClosedUnlessItServesAnAuthenticatedRequest(t *testing
 	for _, test := range []struct{ http2, authenticated, closed bool }{
 		{false, false, true}, {false, true, true}, {true, false, true}, {true, true, false},
 	} {
-		c, client := newLimitedInput(t, 1<<20).connect(t)
+		c, client := newConnections(t, 1<<20).connect(t)
 		if test.authenticated {
 			c.MarkBusy()
 		}
@@ -37,7 +37,7 @@ func TestCutOffConnectionIsClosedUnlessItServesAnAuthenticatedRequest(t *testing
 // A write on an HTTP/2 connection that makes no progress fails soon after a response on it was cut
 // off.
 func TestCutOffEndsAStalledWrite(t *testing.T) {
-	c, _ := newLimitedInput(t, 1<<20).connect(t)
+	c, _ := newConnections(t, 1<<20).connect(t)
 	c.MarkBusy()
 	stalled := make(chan error, 1)
 	go func() {

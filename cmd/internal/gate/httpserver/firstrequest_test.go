@@ -24,7 +24,7 @@ func TestShutdownDoesNotWaitForUnusedConnectionsUntilTheirTimeout(t *testing.T) 
 }
 
 func TestAnonymousRequestDuringADrainDoesNotDelayTheEvictionOfItsConnection(t *testing.T) {
-	l := newLimitedInput(t, 1<<20)
+	l := newConnections(t, 1<<20)
 	first, _ := l.connect(t)
 	l.connect(t)
 	s := new(Server)

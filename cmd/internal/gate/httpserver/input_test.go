@@ -11,24 +11,24 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// limitedInput is a set of connections on loopback with a limit of their input.
-type limitedInput struct {
+// connections are a set of connections on loopback, with a limit of their input.
+type connections struct {
 	*connectionSet
 
 	listener *net.TCPListener
 }
 
-func newLimitedInput(t *testing.T, limit int64) *limitedInput {
+func newConnections(t *testing.T, limit int64) *connections {
 	t.Helper()
 	set := newConnectionSet(100, limit)
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	return &limitedInput{set, listener}
+	return &connections{set, listener}
 }
 
 // connect returns both ends of a connection.
-func (l *limitedInput) connect(t *testing.T) (*connection, net.Conn) {
+func (l *connections) connect(t *testing.T) (*connection, net.Conn) {
 	t.Helper()
 	client, err := net.Dial("tcp", l.listener.Addr().String())
 	testkit.Must(t, err)
@@ -58,7 +58,7 @@ func receive(t *testing.T, server *connection, client net.Conn, n int) error {
 	return nil
 }
 
-func (l *limitedInput) mustHave(t *testing.T, input, closed int) {
+func (l *connections) mustHave(t *testing.T, input, closed int) {
 	t.Helper()
 	if got, _, n := l.inputStats(); got != input || n != uint64(closed) {
 		t.Errorf("input of %d bytes and %d closed, want %d and %d", got, n, input, closed)
@@ -67,7 +67,7 @@ func (l *limitedInput) mustHave(t *testing.T, input, closed int) {
 
 func TestConnectionsWithTheOldestInputAreClosedPastTheLimit(t *testing.T) {
 	const each = 4 << 10
-	l := newLimitedInput(t, 4*each)
+	l := newConnections(t, 4*each)
 	idle, idleClient := l.connect(t)
 	testkit.Must(t, receive(t, idle, idleClient, freeInput))
 	var servers []*connection
@@ -90,7 +90,7 @@ func TestConnectionsWithTheOldestInputAreClosedPastTheLimit(t *testing.T) {
 }
 
 func TestARequestEndsTheInputOfItsConnection(t *testing.T) {
-	l := newLimitedInput(t, 1<<20)
+	l := newConnections(t, 1<<20)
 	server, client := l.connect(t)
 	testkit.Must(t, receive(t, server, client, 3*freeInput))
 	l.mustHave(t, 2*freeInput, 0)
@@ -105,7 +105,7 @@ func TestARequestEndsTheInputOfItsConnection(t *testing.T) {
 }
 
 func TestALongClientHelloIsRefused(t *testing.T) {
-	l := newLimitedInput(t, 1<<20)
+	l := newConnections(t, 1<<20)
 	config := resetInputAtHello(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil }})
 	server, client := l.connect(t)
 	server.awaitsHello = true

@@ -3,29 +3,13 @@ package httpserver
 import (
 	"errors"
 	"io"
-	"net"
 	"os"
 	"testing"
 	"time"
-
-	"opsgate/internal/testkit"
 )
 
-// connect returns a connection and its client.
-func connect(t *testing.T) (*connection, net.Conn) {
-	t.Helper()
-	l := &listener{TCPListener: bound(t, "127.0.0.1:0"), connections: newConnectionSet(1, 1<<20)}
-	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	accepted, err := l.Accept()
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = accepted.Close() })
-	return underlying(accepted), client
-}
-
 func TestWriteAtOnceSendsNothingBeforeTheEnd(t *testing.T) {
-	c, client := connect(t)
+	c, client := newConnections(t, 1<<20).connect(t)
 	for range 2 { // the buffer is used again
 		err := c.WriteAtOnce(func() error {
 			_, _ = c.Write([]byte("header "))
@@ -51,7 +35,7 @@ func TestWriteAtOnceSendsNothingBeforeTheEnd(t *testing.T) {
 }
 
 func TestWriteAtOnceClosesTheConnectionAfterAnError(t *testing.T) {
-	c, client := connect(t)
+	c, client := newConnections(t, 1<<20).connect(t)
 	_ = c.SetWriteDeadline(time.Unix(1, 0))
 	err := c.WriteAtOnce(func() error {
 		_, err := c.Write([]byte("response"))
