@@ -9,9 +9,67 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 
+	"opsgate/backendclient/breaker"
 	"opsgate/backendclient/endpoints"
 	"opsgate/internal/logging"
 )
+
+// A ServiceStatus is the status of a service.
+type ServiceStatus struct {
+	// Connection is the state of the connection. The service is available while it is Ready.
+	Connection connectivity.State
+	// UnavailableSince is when the service became unavailable; zero while it is available.
+	UnavailableSince time.Time
+	// Reached is when a probe first found the service at one of its addresses; zero for never since
+	// the process started. A connection alone does not show that: a proxy accepts it for a service
+	// that is away.
+	Reached time.Time
+	// Unreachable is why the service gets no calls, or why it has never been reached although it is
+	// connected; nil for neither.
+	Unreachable *endpoints.UnreachableError
+	// Breaker is the status of the service's breakers.
+	Breaker breaker.Status
+	// Endpoints are its addresses in order; none before its name was resolved.
+	Endpoints []endpoints.Status
+	// Wrong are the addresses of another service; nil for none.
+	Wrong *WrongEndpoints
+	// FailedLookup is why its name does not resolve now; nil if it does.
+	FailedLookup *endpoints.FailedLookup
+}
+
+// WrongEndpoints are the addresses of a service at which another service answers, as
+// [Clients.RunProbes] found them.
+type WrongEndpoints struct {
+	Since     time.Time
+	Addresses []string
+}
+
+func (u *upstream) status() ServiceStatus {
+	c := u.connection.Load()
+	s := ServiceStatus{
+		Connection: c.grpc.GetState(), Unreachable: u.unreachable(), Breaker: u.breakers.Status(),
+		Endpoints: c.endpoints.Statuses(), FailedLookup: c.endpoints.FailedLookup(),
+	}
+	if at := u.unavailableSince.Load(); at != nil {
+		s.UnavailableSince = *at
+	}
+	if at := u.reached.Load(); at != nil {
+		s.Reached = *at
+	}
+	for _, e := range s.Endpoints {
+		if e.WrongSince.IsZero() {
+			continue
+		}
+		if s.Wrong == nil {
+			s.Wrong = &WrongEndpoints{Since: e.WrongSince}
+		}
+		s.Wrong.Addresses = append(s.Wrong.Addresses, e.Address)
+		if e.WrongSince.Before(s.Wrong.Since) {
+			s.Wrong.Since = e.WrongSince
+		}
+	}
+	return s
+}
 
 // recordAvailability records since when the service has not been available. It is available if its
 // connection is Ready.

@@ -46,7 +46,7 @@ func eventually(t *testing.T, clients *backendclient.Clients, is func() bool) {
 		_, _ = clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{}, grpc.WaitForReady(true))
 		cancel()
 		if time.Now().After(end) {
-			t.Fatalf("timed out; the endpoints of fleet: %+v", clients.Endpoints()["fleet"])
+			t.Fatalf("timed out; the endpoints of fleet: %+v", clients.Services()["fleet"].Endpoints)
 		}
 	}
 }
@@ -153,10 +153,10 @@ func TestAnUnhealthyProcessGetsNoCalls(t *testing.T) {
 		t.Errorf("states %v", got)
 	}
 	serving(all[1], healthv1.HealthCheckResponse_NOT_SERVING)
-	eventually(t, clients, func() bool { return clients.States()["fleet"] == connectivity.TransientFailure })
+	eventually(t, clients, func() bool { return clients.Services()["fleet"].Connection == connectivity.TransientFailure })
 	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable {
 		t.Errorf("no process is healthy: %v", e)
 	}
 	serving(all[0], healthv1.HealthCheckResponse_SERVING)
-	eventually(t, clients, func() bool { return clients.States()["fleet"] == connectivity.Ready })
+	eventually(t, clients, func() bool { return clients.Services()["fleet"].Connection == connectivity.Ready })
 }

@@ -24,7 +24,7 @@ import (
 
 // breakerOf returns the status of the fleet service's breaker.
 func breakerOf(clients *backendclient.Clients) breaker.Status {
-	return clients.Breakers()["fleet"]
+	return clients.Services()["fleet"].Breaker
 }
 
 func mustBe(t *testing.T, clients *backendclient.Clients, state breaker.State) {
@@ -94,7 +94,7 @@ func TestPermissionDeniedWithoutAResourceIsARefusalOfTheGateway(t *testing.T) {
 			if refused {
 				want = breaker.Status{State: breaker.Open, Cause: "PermissionDenied: RBAC: access denied"}
 			}
-			if got := clients.Breakers()[m.Service()]; got.State != want.State || got.Cause != want.Cause {
+			if got := clients.Services()[m.Service()].Breaker; got.State != want.State || got.Cause != want.Cause {
 				t.Errorf("%s: the breaker is %+v, want %+v", method, got, want)
 			}
 		})
@@ -322,7 +322,7 @@ func TestCanceledCallsAreNotCounted(t *testing.T) {
 				t.Errorf("code %v, error %v", e.Code, e)
 			}
 		}
-		if s := clients.Breakers()["identity"]; s.State != breaker.Closed {
+		if s := clients.Services()["identity"].Breaker; s.State != breaker.Closed {
 			t.Errorf("the breaker is %s", s.State)
 		}
 	})

@@ -100,7 +100,7 @@ func inBubble(t testing.TB, processes []*process, change ...func(*backendclient.
 			return listeners[address].dial(ctx)
 		}))
 	})...)
-	go func() { _ = clients.RunProbes(t.Context()) }()
+	runProbes(t, clients)
 	<-time.After(time.Second) // of the bubble: all are connected
 	return clients
 }

@@ -7,12 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"google.golang.org/grpc/connectivity"
 
 	"opsgate/backendclient/breaker"
-	"opsgate/backendclient/endpoints"
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -124,81 +120,13 @@ func (c *Clients) Apply(s Settings) {
 	}
 }
 
-// States returns the states of the connections by the service's short name ("fleet", "identity",
-// …). A service is available if its state is [connectivity.Ready].
-func (c *Clients) States() map[string]connectivity.State {
-	states := make(map[string]connectivity.State, len(c.upstreams))
+// Services returns the status of each service by its short name: "fleet", "identity", ….
+func (c *Clients) Services() map[string]ServiceStatus {
+	all := make(map[string]ServiceStatus, len(c.upstreams))
 	for service, u := range c.upstreams {
-		states[service] = u.connection.Load().grpc.GetState()
-	}
-	return states
-}
-
-// Endpoints returns the addresses of each service by its short name, sorted by address. A service
-// whose name has not been resolved has none.
-func (c *Clients) Endpoints() map[string][]endpoints.Status {
-	all := make(map[string][]endpoints.Status, len(c.upstreams))
-	for service, u := range c.upstreams {
-		all[service] = u.connection.Load().endpoints.Statuses()
+		all[service] = u.status()
 	}
 	return all
-}
-
-// FailedLookups returns the current failure to look up the name of each service that has one, by
-// the service's short name.
-func (c *Clients) FailedLookups() map[string]endpoints.FailedLookup {
-	failed := make(map[string]endpoints.FailedLookup)
-	for service, u := range c.upstreams {
-		if f := u.connection.Load().endpoints.FailedLookup(); f != nil {
-			failed[service] = *f
-		}
-	}
-	return failed
-}
-
-// UnavailableSince returns when each unavailable service became unavailable, by its short name.
-func (c *Clients) UnavailableSince() map[string]time.Time {
-	since := make(map[string]time.Time)
-	for service, u := range c.upstreams {
-		if at := u.unavailableSince.Load(); at != nil {
-			since[service] = *at
-		}
-	}
-	return since
-}
-
-// Reached returns when each service was first reached since the process started, by its short name:
-// a probe found the service at one of its addresses. A connection alone does not show that: a proxy
-// accepts it for a service that is away.
-func (c *Clients) Reached() map[string]time.Time {
-	reached := make(map[string]time.Time)
-	for service, u := range c.upstreams {
-		if at := u.reached.Load(); at != nil {
-			reached[service] = *at
-		}
-	}
-	return reached
-}
-
-// Unreachable returns why services get no calls, and why services that are connected have never
-// been reached, by the service's short name.
-func (c *Clients) Unreachable() map[string]endpoints.UnreachableError {
-	unreachable := make(map[string]endpoints.UnreachableError)
-	for service, u := range c.upstreams {
-		if e := u.unreachable(); e != nil {
-			unreachable[service] = *e
-		}
-	}
-	return unreachable
-}
-
-// Breakers returns the status of the breakers of each service by its short name.
-func (c *Clients) Breakers() map[string]breaker.Status {
-	states := make(map[string]breaker.Status, len(c.upstreams))
-	for service, u := range c.upstreams {
-		states[service] = u.breakers.Status()
-	}
-	return states
 }
 
 // Refuses reports whether the breaker of a method, such as "GetServer", would refuse a call of a

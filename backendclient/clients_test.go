@@ -154,25 +154,23 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 	if got, want := <-log, "internal service is unavailable service=fleet reason=connection refused "; !strings.HasPrefix(got, want) {
 		t.Errorf("logged %q, want %q", got, want)
 	}
-	since := clients.UnavailableSince()["fleet"]
-	if since.Before(began) || since.After(time.Now()) || len(clients.UnavailableSince()) != 5 {
-		t.Errorf("unreachable since %v; the outage began at %v", clients.UnavailableSince(), began)
+	since := clients.Services()["fleet"].UnavailableSince
+	if since.Before(began) || since.After(time.Now()) {
+		t.Errorf("unreachable since %v; the outage began at %v", since, began)
 	}
 	if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.Unavailable { // before the deadline
 		t.Errorf("code %v", e.Code)
 	}
-	states := clients.States()
-	if got := slices.Sorted(maps.Keys(states)); !slices.Equal(got, []string{"audit", "fleet", "identity", "incident", "monitoring"}) {
-		t.Errorf("states of %q", got)
+	all := clients.Services()
+	if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, []string{"audit", "fleet", "identity", "incident", "monitoring"}) {
+		t.Errorf("services %q", got)
 	}
-	if states["fleet"] == connectivity.Ready || states["audit"] != connectivity.Connecting {
-		t.Errorf("states %v", states)
+	if s := all["fleet"]; s.Connection == connectivity.Ready || !s.UnavailableSince.Equal(since) {
+		t.Errorf("after an attempt to connect: %v, unreachable since %v, want %v", s.Connection, s.UnavailableSince, since)
 	}
-
-	if got := clients.UnavailableSince()["fleet"]; !got.Equal(since) {
-		t.Errorf("after an attempt to connect, unreachable since %v, want %v", got, since)
+	if s := all["audit"]; s.Connection != connectivity.Connecting || s.UnavailableSince.IsZero() {
+		t.Errorf("a service that does not respond: %v, unreachable since %v", s.Connection, s.UnavailableSince)
 	}
-
 	listener := listen(t, "127.0.0.1:0")
 	failing(t, status.New(codes.NotFound, "none")).serve(t, listener)
 	back := listener.Addr().String()
@@ -183,11 +181,8 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 	if e := failure(t, getServer(t, clients)); e.Code != codes.NotFound {
 		t.Errorf("code %v", e.Code)
 	}
-	if s := clients.States()["fleet"]; s != connectivity.Ready {
-		t.Errorf("state %v", s)
-	}
-	if at, lost := clients.UnavailableSince()["fleet"]; lost {
-		t.Errorf("unreachable since %v", at)
+	if s := clients.Services()["fleet"]; s.Connection != connectivity.Ready || !s.UnavailableSince.IsZero() {
+		t.Errorf("%v, unreachable since %v", s.Connection, s.UnavailableSince)
 	}
 }
 

@@ -46,7 +46,7 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 		grpc.WithDisableRetry(),
 
 		// Reconnect within seconds (the default is up to two minutes), and keep idle connections,
-		// so that States is accurate and no request waits for a new connection.
+		// so that the states are accurate and no request waits for a new connection.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: 3 * time.Second},

@@ -35,7 +35,7 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 		places[0].Address: endpoints.Ready, places[1].Address: endpoints.Ready, places[2].Address: endpoints.Ready,
 	})
 	find := func() (found endpoints.Status) {
-		for _, e := range clients.Endpoints()["fleet"] {
+		for _, e := range clients.Services()["fleet"].Endpoints {
 			if e.Address == places[1].Address {
 				found = e
 			}
@@ -143,14 +143,14 @@ func TestAFrozenEndpointGetsNoNewCalls(t *testing.T) {
 		if n := calls.Load() - first; n > 0 {
 			t.Errorf("the frozen process got %d calls after the first second", n)
 		}
-		if s := clients.Endpoints()["fleet"][1]; s.State != endpoints.Ejected || !strings.HasPrefix(s.Cause, "no answer for 1s") {
+		if s := clients.Services()["fleet"].Endpoints[1]; s.State != endpoints.Ejected || !strings.HasPrefix(s.Cause, "no answer for 1s") {
 			t.Errorf("it is %+v", s)
 		}
 		frozen.Store(false)
 		close(thawed)
 		time.Sleep(12 * time.Second) // it is probed every 10 s
 		if calls.Load() == first {
-			t.Errorf("a process that answers again gets no calls: %+v", clients.Endpoints()["fleet"])
+			t.Errorf("a process that answers again gets no calls: %+v", clients.Services()["fleet"].Endpoints)
 		}
 		others.Wait()
 		if n := first - begin; int64(load.failures) > n {

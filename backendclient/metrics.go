@@ -122,9 +122,9 @@ func (c endpointsCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc 
 
 // Collect implements [prometheus.Collector].
 func (c endpointsCollector) Collect(to chan<- prometheus.Metric) {
-	for service, list := range c.clients.Endpoints() {
+	for service, u := range c.clients.upstreams {
 		count := make(map[endpoints.State]int)
-		for _, e := range list {
+		for _, e := range u.connection.Load().endpoints.Statuses() {
 			count[e.State]++
 		}
 		for _, state := range endpoints.States() {

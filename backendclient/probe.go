@@ -106,7 +106,7 @@ func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoints.End
 }
 
 // RunProbes probes each endpoint after it was connected, and every ten seconds until the right
-// service answers; see [Clients.WrongEndpoints]. It returns nil when ctx ends. It must be called at
+// service answers; see [WrongEndpoints]. It returns nil when ctx ends. It must be called at
 // most once.
 func (c *Clients) RunProbes(ctx context.Context) error {
 	var running sync.WaitGroup
@@ -171,31 +171,4 @@ func (u *upstream) recordProbe(
 	case result == endpoints.NoAnswer && u.reached.Load() == nil:
 		u.recordUnanswered(err)
 	}
-}
-
-// WrongEndpoints are the addresses of a service at which another service answers.
-type WrongEndpoints struct {
-	Since     time.Time
-	Addresses []string
-}
-
-// WrongEndpoints returns the addresses at which another service answers, as [Clients.RunProbes]
-// found them, by the short name of the service that is expected; a service without such addresses
-// has no entry.
-func (c *Clients) WrongEndpoints() map[string]WrongEndpoints {
-	all := make(map[string]WrongEndpoints)
-	for service, u := range c.upstreams {
-		for _, e := range u.connection.Load().endpoints.Statuses() {
-			if e.WrongSince.IsZero() {
-				continue
-			}
-			w := all[service]
-			w.Addresses = append(w.Addresses, e.Address)
-			if w.Since.IsZero() || e.WrongSince.Before(w.Since) {
-				w.Since = e.WrongSince
-			}
-			all[service] = w
-		}
-	}
-	return all
 }

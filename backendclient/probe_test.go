@@ -97,10 +97,10 @@ func TestAProbeIsNoCall(t *testing.T) {
 		if got := series(t, registry, "opsgate_upstream_request_duration_seconds"); len(got) > 0 {
 			t.Errorf("%v: probes are measured: %v", code, got)
 		}
-		if b := clients.Breakers()["fleet"]; b.State != breaker.Closed {
+		if b := clients.Services()["fleet"].Breaker; b.State != breaker.Closed {
 			t.Errorf("%v: the breaker is %s", code, b.State)
 		}
-		for _, e := range clients.Endpoints()["fleet"] {
+		for _, e := range clients.Services()["fleet"].Endpoints {
 			if e.State == endpoints.Ejected || e.InFlight > 0 {
 				t.Errorf("%v: endpoint %+v", code, e)
 			}
@@ -117,24 +117,18 @@ func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 	upstreams := at(answering(t, right))
 	upstreams.Incident.Address = "static:///" + upstreams.Audit.Address + "," + address
 	clients := dial(t, upstreams, backendclient.Quicken)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- clients.RunProbes(ctx) }()
-	defer func() {
-		cancel()
-		testkit.Must(t, <-ended)
-	}()
-	eventually(t, clients, func() bool { return len(clients.WrongEndpoints()) == 1 && !clients.Reached()["incident"].IsZero() })
-	all := clients.WrongEndpoints()
-	if w := all["incident"]; len(all) != 1 || !slices.Equal(w.Addresses, []string{address}) || w.Since.IsZero() {
-		t.Errorf("wrong services: %+v", all)
+	runProbes(t, clients)
+	wrong := func() *backendclient.WrongEndpoints { return clients.Services()["incident"].Wrong }
+	eventually(t, clients, func() bool { return wrong() != nil && !clients.Services()["incident"].Reached.IsZero() })
+	if w := wrong(); !slices.Equal(w.Addresses, []string{address}) || w.Since.IsZero() || clients.Services()["audit"].Wrong != nil {
+		t.Errorf("wrong services: %+v", w)
 	}
 	stop()
 	stop = serveAnswers(t, listen(t, address), right)
-	eventually(t, clients, func() bool { return len(clients.WrongEndpoints()) == 0 })
+	eventually(t, clients, func() bool { return wrong() == nil })
 	stop()
 	serveAnswers(t, listen(t, address), unimplemented)
-	eventually(t, clients, func() bool { return len(clients.WrongEndpoints()) == 1 })
+	eventually(t, clients, func() bool { return wrong() != nil })
 }
 
 // A gatedListener accepts connections only after open is closed.
@@ -225,16 +219,11 @@ func TestAWrongEndpointIsFoundWhileAnotherDoesNotAnswer(t *testing.T) {
 	upstreams.Audit.Address = "static:///" + hanging + "," + answering(t, unimplemented)
 	clients := dial(t, upstreams, backendclient.ProbePatiently)
 	eventually(t, clients, func() bool {
-		all := clients.Endpoints()["audit"]
+		all := clients.Services()["audit"].Endpoints
 		return len(all) == 2 && all[0].State == endpoints.Ready && all[1].State == endpoints.Ready
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- clients.RunProbes(ctx) }()
+	runProbes(t, clients)
 	testkit.Eventually(t, "the wrong endpoint is found while the other one does not answer", func() bool {
-		return len(clients.WrongEndpoints()) == 1
+		return clients.Services()["audit"].Wrong != nil
 	})
-	cancel()
-	testkit.Must(t, <-ended)
 }

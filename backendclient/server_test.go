@@ -96,6 +96,14 @@ func over(t testing.TB, b *backend, change ...func(*backendclient.Options)) *bac
 	return dial(t, at(listener.Addr().String()), change...)
 }
 
+// runProbes runs the probes of clients until the test ends.
+func runProbes(t testing.TB, clients *backendclient.Clients) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- clients.RunProbes(t.Context()) }()
+	t.Cleanup(func() { testkit.Must(t, <-ended) })
+}
+
 func listen(t testing.TB, address string) net.Listener {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)

@@ -10,7 +10,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// The short names of the services, as in errors, logs, metrics and States.
+// The short names of the services, as in errors, logs, metrics and statuses.
 const (
 	fleet      = "fleet"
 	monitoring = "monitoring"

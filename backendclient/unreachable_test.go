@@ -1,7 +1,6 @@
 package backendclient_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 
@@ -19,7 +18,6 @@ import (
 	"opsgate/backendclient/endpoints"
 	"opsgate/internal/certs"
 	"opsgate/internal/certs/certstest"
-	"opsgate/internal/testkit"
 	"opsgate/internal/testkit/grpctest"
 )
 
@@ -98,7 +96,7 @@ func TestFailedConnectionHasItsReason(t *testing.T) {
 				t.Errorf("%v, want Unavailable", e)
 			}
 			probed, _ := errors.AsType[*endpoints.UnreachableError](clients.Probe(t.Context(), "fleet"))
-			state := clients.Unreachable()["fleet"].Reason
+			state := clients.Services()["fleet"].Unreachable.Reason
 			if probed == nil || !strings.HasPrefix(probed.Reason, test.reason) || !strings.HasPrefix(state, test.reason) {
 				t.Errorf("a probe fails with %v, and the state is %q, want %q", probed, state, test.reason)
 			}
@@ -130,25 +128,19 @@ func TestServiceBehindAProxyIsReachedWhenItAnswers(t *testing.T) {
 	upstreams, log := at("passthrough:///x"), make(lines, 100)
 	upstreams.Fleet.Address = address
 	clients := dial(t, upstreams, backendclient.Quicken, func(o *backendclient.Options) { o.Logger = slog.New(log) })
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- clients.RunProbes(ctx) }()
-	defer func() {
-		cancel()
-		testkit.Must(t, <-ended)
-	}()
+	runProbes(t, clients)
 	const reason = "connected, and no answer to a probe: Unavailable"
 	for line := range log {
 		if strings.HasPrefix(line, "internal service is unavailable service=fleet reason="+reason) {
 			break
 		}
 	}
-	if got := clients.Unreachable()["fleet"].Reason; got != reason || len(clients.Reached()) > 0 {
-		t.Errorf("before: unreachable for %q, reached %v", got, clients.Reached())
+	if s := clients.Services()["fleet"]; s.Unreachable.Reason != reason || !s.Reached.IsZero() {
+		t.Errorf("before: unreachable for %q, reached %v", s.Unreachable, s.Reached)
 	}
 	close(back)
-	eventually(t, clients, func() bool { return !clients.Reached()["fleet"].IsZero() })
-	if e, unreachable := clients.Unreachable()["fleet"]; unreachable {
-		t.Errorf("after: unreachable: %v", &e)
+	eventually(t, clients, func() bool { return !clients.Services()["fleet"].Reached.IsZero() })
+	if e := clients.Services()["fleet"].Unreachable; e != nil {
+		t.Errorf("after: unreachable: %v", e)
 	}
 }

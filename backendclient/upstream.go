@@ -68,7 +68,7 @@ type upstream struct {
 	probeTimeout time.Duration
 	probesDue    chan struct{} // see requestProbes
 
-	reached atomic.Pointer[time.Time] // see Clients.Reached; nil for never
+	reached atomic.Pointer[time.Time] // see ServiceStatus; nil for never
 	// unanswered is the last probe without an answer while the service had not been reached.
 	unanswered atomic.Pointer[endpoints.UnreachableError]
 }

@@ -61,26 +61,27 @@ type Dependency struct {
 // dependencies returns the state of each dependency, with the reason if it is not OK: the services,
 // and then the others, in the order of the page. It is called for each scrape, and does not block.
 func (a *Admin) dependencies(now time.Time) (list []*Dependency) {
-	clients := a.options.Clients
-	breakers, unavailable, addresses := clients.Breakers(), clients.UnavailableSince(), clients.Endpoints()
-	lookups, wrong, states := clients.FailedLookups(), clients.WrongEndpoints(), clients.States()
-	unreachable := clients.Unreachable()
-	for _, name := range slices.Sorted(maps.Keys(states)) {
-		d := newService(name, states[name], breakers[name], unreachable[name].Reason, now)
-		d.Since = cmp.Or(d.Breaker.TrippedAt, unavailable[name])
-		d.Endpoints = addresses[name]
-		if f, failing := lookups[name]; failing {
-			d.lookup = &f
+	services, reached := a.options.Clients.Services(), make(map[string]time.Time)
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		s, unreachable := services[name], ""
+		if s.Unreachable != nil {
+			unreachable = s.Unreachable.Reason
 		}
-		if w, found := wrong[name]; found {
-			d.setWrong(w)
+		d := newService(name, s.Connection, s.Breaker, unreachable, now)
+		d.Since = cmp.Or(d.Breaker.TrippedAt, s.UnavailableSince)
+		d.Endpoints, d.lookup = s.Endpoints, s.FailedLookup
+		if s.Wrong != nil {
+			d.setWrong(*s.Wrong)
+		}
+		if !s.Reached.IsZero() {
+			reached[name] = s.Reached
 		}
 		if name == dependencyIdentity {
 			d.addLookups(a.options.Authenticator, now)
 		}
 		list = append(list, d)
 	}
-	a.startup.apply(list, clients.Reached(), now)
+	a.startup.apply(list, reached, now)
 	if a.options.Redis != nil {
 		list = append(list, newRedis(a.store(), now))
 	}

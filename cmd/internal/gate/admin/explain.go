@@ -206,7 +206,7 @@ func (a *Admin) explanation(ctx context.Context, q Question) Explanation {
 			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision,
 			LimiterErr: token.err,
 			ServiceErr: func(name, method string) error {
-				return serviceErr(name, clients.States()[name], clients.Refuses(name, method, token.Token.TeamID))
+				return serviceErr(name, clients.Services()[name].Connection, clients.Refuses(name, method, token.Token.TeamID))
 			},
 		}),
 	}

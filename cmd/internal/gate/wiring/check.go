@@ -80,7 +80,7 @@ func (c *Check) live(ctx context.Context) (err error) {
 		return err
 	}
 	var calls sync.WaitGroup
-	for service := range d.clients.States() {
+	for service := range d.clients.Services() {
 		calls.Go(func() { c.report("upstreams."+service+".address", "connection", d.clients.Probe(ctx, service), false) })
 	}
 	if limits := d.limiter.shared; limits != nil {
