@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"opsgate/proto/contract"
+
 	"google.golang.org/grpc/connectivity"
 )
 
@@ -98,8 +100,8 @@ func (c *Change) awaitReady() {
 // build makes the connections of a change.
 func (c *Clients) build(upstreams Upstreams) (*Change, error) {
 	change := &Change{clients: c, connections: make(map[*upstream]*connection)}
-	for _, s := range services() {
-		u, target := c.upstreams[s.name], s.target(upstreams)
+	for _, s := range contract.Services() {
+		u, target := c.upstreams[s.Name], upstreams.of(s.Name)
 		if current := u.connection.Load(); current != nil && current.target.equals(target) {
 			continue
 		}

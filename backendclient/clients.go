@@ -42,7 +42,7 @@ func Dial(options Options) (*Clients, error) {
 	if err := o.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("backend client options: %w", err)
 	}
-	c := &Clients{options: o, upstreams: make(map[string]*upstream, len(services()))}
+	c := &Clients{options: o, upstreams: make(map[string]*upstream)}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.settings.Store(newSettings(o.Settings))
 	metrics := newMetrics(o.Registerer)
@@ -69,32 +69,26 @@ func (c *Clients) connect(metrics *metrics) error {
 		return err
 	}
 	large := newLargeResponses()
-	for _, s := range services() {
+	for _, s := range contract.Services() {
 		u := &upstream{
-			service: s.name, methods: newMethods(s, metrics.durations, c.options.Exemplar), settings: &c.settings,
-			large: large, metrics: metrics.forService(s.name), logger: c.options.Logger,
+			service: s.Name, methods: make(map[string]*method), settings: &c.settings,
+			large: large, metrics: metrics.forService(s.Name), logger: c.options.Logger,
 			probeTimeout: c.options.intervals.probeTimeout, probesDue: make(chan struct{}, 1),
 		}
 		u.outages.Logger = u.logger.With(slog.String("service", u.service))
 		u.outages.Failed, u.outages.Recovered = "internal service is unavailable", "internal service is available again"
 		u.breakers = breaker.New(breaker.Options{
-			Service: s.name, Methods: s.unary(), Settings: c.options.Breaker, Logger: c.options.Logger,
+			Service: s.Name, Settings: c.options.Breaker, Logger: c.options.Logger,
 			Report: u.metrics.setBreakerState, Describe: describe,
 		})
-		for _, m := range u.methods {
-			m.breaker = u.breakers.Method(m.name)
-		}
 		if err := metrics.registerInFlight(u); err != nil {
 			return err
 		}
-		c.upstreams[s.name] = u
+		c.upstreams[s.Name] = u
 	}
 	for _, m := range contract.Methods() {
 		u := c.upstreams[m.Service()]
-		u.methods[methodName(m.Path())].namesResource = m.Resource() != ""
-		if m.IsProbe() {
-			u.probeMethod = m.Path()
-		}
+		u.addMethod(m, metrics.durations, c.options.Exemplar)
 	}
 	change, err := c.build(c.options.Upstreams)
 	if err != nil {

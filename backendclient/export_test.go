@@ -6,14 +6,15 @@ import (
 	"google.golang.org/grpc"
 
 	"opsgate/backendclient/endpoints"
+	"opsgate/proto/contract"
 )
 
 // ConnectionOf returns the connection to the service with the given full name, for calls of methods
 // by name.
 func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
-	for _, s := range services() {
-		if s.description.ServiceName == fullName {
-			return c.upstreams[s.name].connection.Load().grpc
+	for _, s := range contract.Services() {
+		if s.FullName == fullName {
+			return c.upstreams[s.Name].connection.Load().grpc
 		}
 	}
 	return nil

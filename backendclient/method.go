@@ -8,10 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient/breaker"
 	"opsgate/internal/timings"
+	"opsgate/proto/contract"
 )
 
 // numCodes is the number of gRPC codes, OK included.
@@ -48,42 +48,22 @@ func (m *method) observe(ctx context.Context, code codes.Code, took time.Duratio
 	timings.Observe(*observer, took, labels)
 }
 
-// forbidden is the beginning of gRPC's message for an answer with HTTP 403 and without a status of
-// gRPC.
-const forbidden = "unexpected HTTP status code received from server: 403"
-
-// refusesGateway reports whether a call ended with a refusal of the gateway itself and not of a
-// team: of its credentials, or by a policy, for example of a service mesh. A policy answers
-// PermissionDenied, as a service may only for a resource.
-func refusesGateway(err error, namesResource bool) bool {
-	switch s := status.Convert(err); s.Code() {
-	case codes.Unauthenticated:
-		return true
-	case codes.PermissionDenied:
-		return !namesResource || strings.HasPrefix(s.Message(), forbidden)
-	default:
-		return false
-	}
-}
-
 // methodName returns the last part of a full name such as "/ops.fleet.v1.FleetService/GetServer".
 func methodName(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
 
-// newMethods returns the methods of a service by name. The map is read-only.
-func newMethods(
-	s service, durations *prometheus.HistogramVec, exemplar func(context.Context) prometheus.Labels,
-) map[string]*method {
-	methods := make(map[string]*method)
-	add := func(name string) {
-		methods[name] = &method{
-			service: s.name, name: name, readOnly: isReadOnly(name), durations: durations, exemplar: exemplar,
-		}
+func (u *upstream) addMethod(
+	m contract.Method, durations *prometheus.HistogramVec, exemplar func(context.Context) prometheus.Labels,
+) {
+	name := methodName(m.Path())
+	added := &method{
+		service: u.service, name: name, readOnly: isReadOnly(name), namesResource: m.Resource() != "",
+		durations: durations, exemplar: exemplar,
 	}
-	for _, m := range s.description.Methods {
-		add(m.MethodName)
+	if !m.IsStream() {
+		added.breaker = u.breakers.Add(name)
 	}
-	for _, m := range s.description.Streams {
-		add(m.StreamName)
+	if m.IsProbe() {
+		u.probeMethod = m.Path()
 	}
-	return methods
+	u.methods[name] = added
 }

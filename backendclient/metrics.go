@@ -35,28 +35,22 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "opsgate_upstream_breaker_state",
 			Help: "1 for the worst state of the breakers of an internal service's methods: open, half-open or closed.",
 		}, []string{"service", "state"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_upstream_refused_requests_total",
-			Help: "Attempts that were not made, or (team_overloaded) whose large response waited for others until the deadline.",
-		}, []string{"service", "reason"}),
-		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_upstream_retries_total",
-			Help: "Attempts after the first of a call.",
-		}, []string{"service"}),
-		withheld: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_upstream_retries_withheld_total",
-			Help: "Retries that were not made because the retry budget was exhausted.",
-		}, []string{"service"}),
-		ejections: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_upstream_ejections_total",
-			Help: "How often an endpoint of an internal service was ejected because its calls failed while those of others " +
-				"succeeded.",
-		}, []string{"service"}),
-		failedLookups: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_upstream_dns_failures_total",
-			Help: "Lookups of the name of an internal service that failed or returned no address.",
-		}, []string{"service"}),
+		refused: counter("opsgate_upstream_refused_requests_total",
+			"Attempts that were not made, or (team_overloaded) whose large response waited for others until the deadline.",
+			"service", "reason"),
+		retries: counter("opsgate_upstream_retries_total", "Attempts after the first of a call.", "service"),
+		withheld: counter("opsgate_upstream_retries_withheld_total",
+			"Retries that were not made because the retry budget was exhausted.", "service"),
+		ejections: counter("opsgate_upstream_ejections_total",
+			"How often an endpoint of an internal service was ejected because its calls failed while those of others "+
+				"succeeded.", "service"),
+		failedLookups: counter("opsgate_upstream_dns_failures_total",
+			"Lookups of the name of an internal service that failed or returned no address.", "service"),
 	}
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 // registerVectors registers the metrics that all services share. Those of calls in flight differ:

@@ -28,6 +28,21 @@ type Upstreams struct {
 	Fleet, Monitoring, Incident, Audit, Identity Target
 }
 
+// The short names of the services, as in errors, logs, metrics and statuses.
+const (
+	fleet      = "fleet"
+	monitoring = "monitoring"
+	incident   = "incident"
+	audit      = "audit"
+	identity   = "identity"
+)
+
+func (u Upstreams) of(service string) Target {
+	return map[string]Target{
+		fleet: u.Fleet, monitoring: u.Monitoring, incident: u.Incident, audit: u.Audit, identity: u.Identity,
+	}[service]
+}
+
 // Options are the options of [Dial]. Upstreams is required; a zero elsewhere stands for the
 // default.
 type Options struct {

@@ -3,6 +3,7 @@ package backendclient
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/balancer"
@@ -68,5 +69,23 @@ func isFailure(code codes.Code) bool {
 		return true
 	default:
 		return int(code) >= numCodes
+	}
+}
+
+// forbidden is the beginning of gRPC's message for an answer with HTTP 403 and without a status of
+// gRPC.
+const forbidden = "unexpected HTTP status code received from server: 403"
+
+// refusesGateway reports whether a call ended with a refusal of the gateway itself and not of a
+// team: of its credentials, or by a policy, for example of a service mesh. A policy answers
+// PermissionDenied, as a service may only for a resource.
+func refusesGateway(err error, namesResource bool) bool {
+	switch s := status.Convert(err); s.Code() {
+	case codes.Unauthenticated:
+		return true
+	case codes.PermissionDenied:
+		return !namesResource || strings.HasPrefix(s.Message(), forbidden)
+	default:
+		return false
 	}
 }

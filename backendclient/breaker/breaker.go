@@ -108,13 +108,6 @@ type Breaker struct {
 	successes   int    // of attempts that started since the breaker is half-open
 }
 
-func newBreaker(of *Breakers, method string) *Breaker {
-	b := &Breaker{of: of, method: method}
-	b.status.Store(&Status{State: Closed})
-	b.reset(of.options.Settings, "")
-	return b
-}
-
 // reset closes the breaker. The caller holds b.mu.
 func (b *Breaker) reset(s Settings, reason string) {
 	b.resets.Add(1)

@@ -45,7 +45,6 @@ func (s Settings) Validate() error {
 // Options are the options of [New].
 type Options struct {
 	Service string // for the log
-	Methods []string
 	Settings
 	Logger *slog.Logger
 	// Report is called with the state in [Breakers.Status] when it may have changed.
@@ -64,24 +63,20 @@ type Breakers struct {
 	mu sync.Mutex // serializes reports
 }
 
-// New returns closed breakers, and reports their state.
+// New returns the breakers of a service, to which [Breakers.Add] adds methods, and reports that they
+// are closed.
 func New(o Options) *Breakers {
-	b := &Breakers{options: o}
-	for _, method := range slices.Sorted(slices.Values(o.Methods)) {
-		b.breakers = append(b.breakers, newBreaker(b, method))
-	}
 	o.Report(Closed)
-	return b
+	return &Breakers{options: o}
 }
 
-// Method returns the breaker of a method, or nil.
-func (b *Breakers) Method(name string) *Breaker {
-	for _, m := range b.breakers {
-		if m.method == name {
-			return m
-		}
-	}
-	return nil
+// Add returns a closed breaker for a method. Calls of Add must not be concurrent with other calls.
+func (b *Breakers) Add(method string) *Breaker {
+	m := &Breaker{of: b, method: method}
+	m.status.Store(&Status{State: Closed})
+	m.reset(b.options.Settings, "")
+	b.breakers = append(b.breakers, m)
+	return m
 }
 
 // Reset closes all breakers and replaces their settings. The reason is logged for each that was not
@@ -112,6 +107,7 @@ func (b *Breakers) Status() Status {
 			worst = s
 		}
 	}
+	slices.Sort(tripped)
 	worst.Methods = tripped
 	return worst
 }

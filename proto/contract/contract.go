@@ -95,6 +95,9 @@ func (m Method) Path() string {
 	return "/" + string(m.service().FullName()) + "/" + string(m.descriptor.Name())
 }
 
+// IsStream reports whether the method returns a stream.
+func (m Method) IsStream() bool { return m.descriptor.IsStreamingServer() }
+
 // TeamScoped reports whether the method acts for a team, which the request names.
 func (m Method) TeamScoped() bool { return m.HasRequestField("team_id") }
 
