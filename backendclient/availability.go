@@ -98,7 +98,8 @@ func (u *upstream) watch(ctx context.Context) {
 	}
 }
 
-// logUnreachable logs that the service gets no calls; nil if that has just changed.
+// logUnreachable logs why the service gets no calls; nothing for nil, if an endpoint has just become
+// ready.
 func (u *upstream) logUnreachable(e *endpoints.UnreachableError) {
 	if e != nil {
 		u.outages.Fail(errors.New(e.Cause), slog.String("reason", e.Reason))

@@ -157,7 +157,7 @@ func (c *connection) closeWhenUnused(ctx context.Context, logger *slog.Logger) {
 	closeOnce := sync.OnceValue(c.grpc.Close)
 	stop := context.AfterFunc(ctx, func() { _ = closeOnce() })
 	defer stop()
-	c.users.Lock() // waits for the calls; stays locked, so that acquire no longer returns the connection
+	c.users.Lock() // waits for the calls; it stays locked, so that acquire does not return the connection
 	if err := closeOnce(); err != nil {
 		logger.WarnContext(ctx, "close the connection to a former address", slog.Any("error", err))
 	}

@@ -25,7 +25,7 @@ type connection struct {
 	ctx    context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
 	cancel context.CancelFunc
 
-	users sync.RWMutex // held for reading from acquire to release; closeWhenUnused locks it for good
+	users sync.RWMutex // read-locked from acquire to release; closeWhenUnused locks it and never unlocks it
 }
 
 // errEnded ends the streams of a connection that was replaced, or closed with Clients.Close. After

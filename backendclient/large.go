@@ -20,9 +20,9 @@ const (
 	// largeResponse is the size from which a response is large. A smaller one takes less than 1 ms
 	// of a processor.
 	largeResponse = 64 << 10
-	// largePerProcessor is how many bytes of large responses are made at once, for each processor:
-	// 1 MiB takes some 10 ms. More at once would not be made sooner, but take several times their
-	// size in memory, and all other requests would wait for a processor.
+	// largePerProcessor is how many bytes of large responses are processed at once, for each
+	// processor: 1 MiB takes some 10 ms. More would not be faster, but take several times their size
+	// in memory, and all other requests would wait for a processor.
 	largePerProcessor = 1 << 20
 )
 
@@ -30,13 +30,13 @@ func newLargeResponses() *shares.Queue {
 	return shares.NewQueue(int64(runtime.GOMAXPROCS(0)) * largePerProcessor)
 }
 
-// A LargeResponse is what a request takes of the bytes of large responses that are made at once, of
-// which a team alone gets half. A call whose response is large waits for them before it decodes the
-// response, until its deadline, and then fails with [ReasonTeamOverloaded]. The request releases
-// them with Done when its own response is made.
+// A LargeResponse holds a request's part of the limit on large responses. A call whose response is
+// large takes its bytes from the limit before it decodes the response, and waits for them until its
+// deadline; then it fails with [ReasonTeamOverloaded]. One team gets at most half of the limit. The
+// request returns the bytes with Done when its own response is encoded.
 //
 // A call waits only if its context has a LargeResponse, with the key [LargeResponseKey]. The zero
-// LargeResponse has taken nothing.
+// LargeResponse holds nothing.
 type LargeResponse struct {
 	of    *shares.Queue
 	team  string
@@ -46,7 +46,7 @@ type LargeResponse struct {
 // LargeResponseKey is the key of a context's *[LargeResponse].
 type LargeResponseKey struct{}
 
-// Done releases what was taken. It is idempotent.
+// Done returns the bytes. It is idempotent.
 func (l *LargeResponse) Done() {
 	if l.bytes > 0 {
 		l.of.Release(l.team, l.bytes)
@@ -63,7 +63,7 @@ func (l *LargeResponse) take(ctx context.Context, of *shares.Queue, team string,
 	return nil
 }
 
-// decodeLarge decodes a response that the codec has left encoded.
+// decodeLarge decodes a large response, which the codec has left encoded, when the limit allows it.
 func (u *upstream) decodeLarge(c *call) error {
 	defer c.encoded.Free()
 	if l, ok := c.ctx.Value(LargeResponseKey{}).(*LargeResponse); ok && c.team != "" {
@@ -84,8 +84,8 @@ func (u *upstream) decodeLarge(c *call) error {
 	return nil
 }
 
-// A codec is gRPC's own, except that it leaves the large response of a call encoded. The reply of
-// an attempt is the call.
+// A codec is gRPC's own, except that it leaves a large response encoded, for decodeLarge. It gets the
+// *call in place of the reply.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }

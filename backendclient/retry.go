@@ -20,12 +20,12 @@ const (
 	maxRetries = 5
 	// retryBackoff is the mean backoff before the first retry; it doubles with each retry.
 	retryBackoff = 25 * time.Millisecond
-	// retryCost is the cost of a retry, in units of the budget. A call that is not Unavailable adds
-	// RetrySettings.Budget × retryCost.
+	// retryCost is the cost of a retry, in units of the budget. A call that ends other than as
+	// Unavailable adds RetrySettings.Budget × retryCost units.
 	retryCost = 1000
 	// retryBurst is the capacity of the budget: ten retries, for the calls in flight when a
-	// connection breaks. A call that fails after all its retries empties the budget: most often the
-	// whole service fails.
+	// connection breaks. A call whose retries all fail empties the budget, because most often the
+	// whole service is down.
 	retryBurst = 10 * retryCost
 )
 
@@ -114,8 +114,8 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// A retryBudget limits retries to a ratio of the calls that do not end as Unavailable, which avoids
-// retry storms. It is full at first.
+// A retryBudget limits retries to a ratio of the calls that do not end as Unavailable, to avoid retry
+// storms. It begins full.
 type retryBudget struct {
 	spent atomic.Int64 // 0 for a full budget, retryBurst for an empty one
 }

@@ -80,8 +80,8 @@ type call struct {
 	settings       *settings
 	fullMethod     string
 	request, reply any
-	encoded        mem.BufferSlice // the response, if it is large: see decodeLarge
-	waited         time.Duration   // to decode it
+	encoded        mem.BufferSlice // the response, if it is large: see codec
+	waited         time.Duration   // until it could be decoded
 	team           string          // "" for a call without a team
 	clientConn     *grpc.ClientConn
 	invoke         grpc.UnaryInvoker
@@ -122,7 +122,7 @@ func (c *call) attempt() error {
 
 func (c *call) invokeOnce() (breaker.Result, error) {
 	c.ctx.answered = false
-	err := c.invoke(&c.ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // codec sets c.reply
+	err := c.invoke(&c.ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // see codec
 	return c.classify(err), err
 }
 

@@ -25,8 +25,8 @@ func (a *attribution) succeeded(team string, start time.Time) {
 }
 
 // failed adds a failure of a team or of the service, and reports whether it counts. The owner is
-// the team whose calls it shows to fail, "" for those of all teams. Failures of one team count if
-// no other team has had a success in the window.
+// the only team whose calls fail, or "" if those of all teams do. Failures of one team count if no
+// other team has had a success in the window.
 func (a *attribution) failed(team string, ofService bool, start, now time.Time) (owner string, counts bool) {
 	if a.successes.at.After(start) {
 		return "", ofService

@@ -53,8 +53,8 @@ type Status struct {
 	Methods []string `json:"methods,omitempty"`
 }
 
-// concerns reports whether attempts of a team may be refused.
-func (s *Status) concerns(team string) bool {
+// mayRefuse reports whether the breaker refuses attempts of a team if they fail.
+func (s *Status) mayRefuse(team string) bool {
 	return s.State != Closed && (s.Team == "" || s.Team == team)
 }
 
@@ -142,7 +142,7 @@ func (b *Breaker) admit(a Attempt) (isTrial bool, refused error) {
 		s = b.setState(Status{State: HalfOpen, Since: a.Start, Cause: s.Cause, Team: s.Team},
 			fmt.Sprintf("it was open for %v", b.settings.OpenFor))
 	}
-	if !s.concerns(a.Team) {
+	if !s.mayRefuse(a.Team) {
 		return false, nil
 	}
 	if wait := b.failing.wait(a.Team, a.Start); wait > 0 {
@@ -159,7 +159,7 @@ func (b *Breaker) admit(a Attempt) (isTrial bool, refused error) {
 func (b *Breaker) Refuses(team string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.status.Load().concerns(team) && b.failing.wait(team, time.Now()) > 0
+	return b.status.Load().mayRefuse(team) && b.failing.wait(team, time.Now()) > 0
 }
 
 // record records the result of an attempt, unless there were other resets since it started.
@@ -169,7 +169,7 @@ func (b *Breaker) record(a Attempt, resets int64, r Result, err error) {
 	switch {
 	case resets != b.resets.Load():
 	case r == Inconclusive:
-		b.failing.untried(a.Team, a.Start)
+		b.failing.undo(a.Team, a.Start)
 	case r == Success:
 		b.recordSuccess(a)
 	default:

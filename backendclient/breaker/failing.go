@@ -32,15 +32,15 @@ func (f *failingTeams) wait(team string, now time.Time) time.Duration {
 	return max(0, f.latest[team].Add(f.settings.OpenFor).Sub(now))
 }
 
-// tried records an attempt that wait allowed.
+// tried records an attempt that wait has allowed.
 func (f *failingTeams) tried(team string, start time.Time) {
 	if f.isFailing(team, start) {
 		f.latest[team] = start
 	}
 }
 
-// untried allows another attempt instead of one without a result.
-func (f *failingTeams) untried(team string, start time.Time) {
+// undo allows another attempt in place of one that had no result.
+func (f *failingTeams) undo(team string, start time.Time) {
 	if f.latest[team].Equal(start) {
 		f.latest[team] = start.Add(-f.settings.OpenFor)
 	}

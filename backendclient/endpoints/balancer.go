@@ -146,9 +146,9 @@ func (s *Set) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return balancer.PickResult{SubConn: picked.subConn, Done: p.done}, nil
 }
 
-// isBetterThan reports whether a call of a team should rather go to e than to the other endpoint.
+// isBetterThan reports whether a call of a team should go to e and not to the other endpoint.
 func (e *Endpoint) isBetterThan(other *Endpoint, team string) bool {
-	if elsewhere := e.calls[team].belongElsewhere(); elsewhere != other.calls[team].belongElsewhere() {
+	if elsewhere := e.calls[team].preferOthers(); elsewhere != other.calls[team].preferOthers() {
 		return !elsewhere
 	}
 	return e.inFlight < other.inFlight

@@ -219,7 +219,7 @@ func (s *Set) AwaitAttempts(ctx context.Context) {
 // there is no other. The caller holds s.mu.
 func (s *Set) publish() {
 	ready := slices.DeleteFunc(slices.Clone(s.outliers.members), (*Endpoint).isEjected)
-	inUse := slices.DeleteFunc(slices.Clone(ready), func(e *Endpoint) bool { return e.silence != answering })
+	inUse := slices.DeleteFunc(slices.Clone(ready), func(e *Endpoint) bool { return e.silence != noSilence })
 	switch {
 	case len(inUse) > 0:
 		s.inUse = inUse
@@ -305,7 +305,7 @@ func (s *Set) answered(e *Endpoint, now time.Time) {
 	if before == confirmed && !e.isEjected() {
 		s.recordReadmitted([]*Endpoint{e}, "it answers")
 	}
-	if before != answering {
+	if before != noSilence {
 		s.publish()
 	}
 }

@@ -56,11 +56,11 @@ type outliers struct {
 	members []*Endpoint
 }
 
-// A history is what outliers records of an endpoint.
+// A history is the part of an endpoint that outliers keeps.
 type history struct {
-	calls       map[string]calls // by team, since its latest success; of at most maxTeams
-	onProbation bool             // its last ejection lasted its full time, and it has not answered since
-	answeredAt  time.Time        // zero for never
+	calls       map[string]teamCalls // by team, since its latest success; of at most maxTeams
+	onProbation bool                 // its last ejection lasted its full time, and it has not answered since
+	answeredAt  time.Time            // zero for never
 	silence     silence
 	lastFailure error
 
@@ -75,14 +75,14 @@ type silence int
 
 // The kinds of silence.
 const (
-	answering silence = iota
-	suspected         // calls got no answer; it is probed, because that may be due to the data of a team
-	confirmed         // the probe got no answer either
+	noSilence silence = iota // it answers
+	suspected                // calls got no answer; it is probed, because that may be due to the data of a team
+	confirmed                // the probe got no answer either
 )
 
-// calls are the calls of a team to an endpoint, and those to other endpoints since the first of
-// them failed.
-type calls struct {
+// teamCalls counts the calls of a team to an endpoint, and those to other endpoints since the first
+// of them failed.
+type teamCalls struct {
 	unanswered time.Time // when the first of them since the latest answer of the endpoint began
 	failures   int
 
@@ -90,13 +90,13 @@ type calls struct {
 }
 
 // succeedElsewhere reports whether calls of the team to other endpoints succeed.
-func (c calls) succeedElsewhere() bool {
+func (c teamCalls) succeedElsewhere() bool {
 	return c.successesElsewhere > 0 && float64(c.failuresElsewhere) <= maxFailureRatio*float64(c.successesElsewhere)
 }
 
-// belongElsewhere reports whether further calls of the team should show first whether they fail
-// elsewhere too.
-func (c calls) belongElsewhere() bool {
+// preferOthers reports whether the team's next calls go to other endpoints, to show whether they fail
+// there too.
+func (c teamCalls) preferOthers() bool {
 	return c.failures > 0 && c.failuresElsewhere == 0 && c.successesElsewhere < successesBefore*c.failures
 }
 
@@ -104,27 +104,27 @@ func (h *history) isEjected() bool { return !h.ejectedUntil.IsZero() }
 
 // began records that a call began.
 func (h *history) began(team string, now time.Time) {
-	if seen := h.calls[team]; !seen.unanswered.After(h.answeredAt) {
-		seen.unanswered = now
-		h.set(team, seen)
+	if calls := h.calls[team]; !calls.unanswered.After(h.answeredAt) {
+		calls.unanswered = now
+		h.set(team, calls)
 	}
 }
 
-// set replaces the calls of a team, if there is room.
-func (h *history) set(team string, seen calls) {
+// set replaces the calls of a team, unless too many teams are in memory.
+func (h *history) set(team string, calls teamCalls) {
 	if h.calls == nil {
-		h.calls = make(map[string]calls)
+		h.calls = make(map[string]teamCalls)
 	}
 	if _, recorded := h.calls[team]; recorded || len(h.calls) < maxTeams {
-		h.calls[team] = seen
+		h.calls[team] = calls
 	}
 }
 
 // endedWithoutResult records that a call ended neither as a success nor as a failure.
 func (h *history) endedWithoutResult(team string) {
-	if seen := h.calls[team]; seen.failures > 0 {
-		seen.unanswered = time.Time{}
-		h.calls[team] = seen
+	if calls := h.calls[team]; calls.failures > 0 {
+		calls.unanswered = time.Time{}
+		h.calls[team] = calls
 	} else {
 		delete(h.calls, team)
 	}
@@ -132,7 +132,7 @@ func (h *history) endedWithoutResult(team string) {
 
 // answered records an answer to a call or to a probe, and returns the silence before.
 func (h *history) answered(now time.Time) (before silence) {
-	before, h.silence, h.answeredAt = h.silence, answering, now
+	before, h.silence, h.answeredAt = h.silence, noSilence, now
 	return before
 }
 
@@ -140,18 +140,18 @@ func (h *history) answered(now time.Time) (before silence) {
 // those that are ejected.
 func (s *outliers) succeeded(e *Endpoint, team string, began, now time.Time) (silent, ejected []*Endpoint) {
 	for _, other := range s.members {
-		seen, called := other.calls[team]
+		calls, called := other.calls[team]
 		if other == e || !called {
 			continue
 		}
-		if other.silence == answering && seen.unanswered.After(other.answeredAt) &&
-			began.After(seen.unanswered) && now.Sub(seen.unanswered) >= maxSilence {
+		if other.silence == noSilence && calls.unanswered.After(other.answeredAt) &&
+			began.After(calls.unanswered) && now.Sub(calls.unanswered) >= maxSilence {
 			other.silence = suspected
 			silent = append(silent, other)
 		}
-		if seen.failures > 0 {
-			seen.successesElsewhere++
-			other.calls[team] = seen
+		if calls.failures > 0 {
+			calls.successesElsewhere++
+			other.calls[team] = calls
 			ejected = s.eject(ejected, other, now)
 		}
 	}
@@ -168,14 +168,14 @@ func (s *outliers) failed(e *Endpoint, team string, now time.Time) (ejected []*E
 		return nil // the call began before the ejection, or on a former connection
 	}
 	for _, other := range s.members {
-		if seen := other.calls[team]; other != e && seen.failures > 0 {
-			seen.failuresElsewhere++
-			other.calls[team] = seen
+		if calls := other.calls[team]; other != e && calls.failures > 0 {
+			calls.failuresElsewhere++
+			other.calls[team] = calls
 		}
 	}
-	seen := e.calls[team]
-	seen.failures++
-	e.set(team, seen)
+	calls := e.calls[team]
+	calls.failures++
+	e.set(team, calls)
 	return s.eject(nil, e, now)
 }
 
@@ -237,7 +237,7 @@ func (s *outliers) setMembers(members []*Endpoint, now time.Time) (removed, read
 		if e.isEjected() {
 			e.readmit(now)
 		}
-		e.calls, e.onProbation, e.silence = nil, false, answering // the next connection may be to another process
+		e.calls, e.onProbation, e.silence = nil, false, noSilence // the next connection may be to another process
 	}
 	s.members = members
 	for 2*s.numEjected() > len(members) {

@@ -23,7 +23,7 @@ func (s *Set) ToProbe() map[*Endpoint]int {
 	defer s.mu.Unlock()
 	generations := make(map[*Endpoint]int)
 	for _, e := range s.outliers.members {
-		if !e.rightService || e.silence != answering {
+		if !e.rightService || e.silence != noSilence {
 			generations[e] = e.generation
 		}
 	}
