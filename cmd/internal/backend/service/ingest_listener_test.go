@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/test/bufconn"
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/grpctest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
@@ -74,22 +74,23 @@ func TestIngestConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir()})
 		testkit.Must(t, err)
-		listener := bufconn.Listen(4 << 10)
+		listener := grpctest.NewPipe()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
 			ended <- backend.ServeIngest(ctx, listener, service.IngestOptions{Secrets: []string{"secret"}})
 		}()
 		connect := func() *http2.SettingsFrame {
-			conn, err := listener.DialContext(t.Context()) // waits until the server accepts it
-			testkit.Must(t, err)
-			_, err = io.WriteString(conn, http2.ClientPreface)
+			conn, err := listener.Dial(t.Context())
 			testkit.Must(t, err)
 			framer := http2.NewFramer(conn, conn)
-			testkit.Must(t, framer.WriteSettings())
 			frame, err := framer.ReadFrame()
 			testkit.Must(t, err)
-			return frame.(*http2.SettingsFrame)
+			settings := frame.(*http2.SettingsFrame)
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+			_, err = io.WriteString(conn, http2.ClientPreface)
+			testkit.Must(t, errors.Join(err, framer.WriteSettings()))
+			return settings
 		}
 		for range 1000 {
 			settings := connect()
