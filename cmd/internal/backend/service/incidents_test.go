@@ -1,14 +1,11 @@
 package service_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
-	"pgregory.net/rapid"
 
 	"opsgate/internal/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -22,52 +19,6 @@ func (s *system) get(t team, id string) *incidentv1.GetIncidentResponse {
 	response, err := s.incident.GetIncident(s.t.Context(), &incidentv1.GetIncidentRequest{TeamId: t.id, IncidentId: id})
 	testkit.Must(s.t, err)
 	return response
-}
-
-// resolved_at is the time of the first of the resolved updates at the end of the timeline.
-func TestIncidentHasTheStatusOfItsLastUpdate(t *testing.T) {
-	s, own := startTeam(t)
-	statuses := rapid.SampledFrom([]incidentv1.IncidentStatus{1, 2, 3, resolved, resolved})
-	rapid.Check(t, func(rt *rapid.T) {
-		first := statuses.Draw(rt, "first")
-		r := newIncident(own, "Followed")
-		r.Status = first
-		created := s.create(r)
-		if !created.GetStartedAt().AsTime().Equal(created.GetCreatedAt().AsTime()) || created.GetIsMaintenance() {
-			rt.Fatalf("created as %v", created)
-		}
-		expected := []incidentv1.IncidentStatus{first}
-		var resolvedAt time.Time
-		if first == resolved {
-			resolvedAt = created.GetCreatedAt().AsTime()
-		}
-		for _, next := range rapid.SliceOfN(statuses, 0, 6).Draw(rt, "updates") {
-			s.clock.Move(time.Duration(rapid.Int64Range(-2, 2).Draw(rt, "passed")) * time.Second)
-			u := newUpdate(own, created.GetId())
-			u.Status = next
-			posted, err := s.incident.AddIncidentUpdate(t.Context(), u)
-			testkit.Must(t, err)
-			switch {
-			case next != resolved:
-				resolvedAt = time.Time{}
-			case resolvedAt.IsZero():
-				resolvedAt = posted.GetUpdate().GetCreatedAt().AsTime()
-			}
-			expected = append(expected, next)
-		}
-		got := s.get(own, created.GetId())
-		var timeline []incidentv1.IncidentStatus
-		for _, update := range got.GetUpdates() {
-			timeline = append(timeline, update.GetStatus())
-		}
-		if !slices.Equal(timeline, expected) || got.GetIncident().GetStatus() != expected[len(expected)-1] {
-			rt.Fatalf("timeline %v, status %v; want %v", timeline, got.GetIncident().GetStatus(), expected)
-		}
-		if has := got.GetIncident().ResolvedAt != nil; has == resolvedAt.IsZero() ||
-			has && !got.GetIncident().GetResolvedAt().AsTime().Equal(resolvedAt) {
-			rt.Fatalf("resolved at %v, want %v", got.GetIncident().GetResolvedAt(), resolvedAt)
-		}
-	})
 }
 
 func TestGetReturnsTheCreatedIncident(t *testing.T) {

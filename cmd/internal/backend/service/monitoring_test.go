@@ -2,11 +2,8 @@ package service_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/internal/testkit"
@@ -41,38 +38,6 @@ func TestUptimeIsThePercentageOfChecksNotDown(t *testing.T) {
 		got := response.GetMonitors()[0].UptimePercent
 		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
 			t.Errorf("uptime %v, want %v", got, c.want)
-		}
-	}
-}
-
-func TestChecksSinceATimeAreNewestFirst(t *testing.T) {
-	s, own := startTeam(t)
-	now := s.clock.Now()
-	for i, status := range []string{"up", "degraded", "down"} {
-		s.check(own.monitor, now.Add(-time.Duration(i)*time.Minute), status)
-	}
-	up, degraded, down := monitoringv1.MonitorStatus_MONITOR_STATUS_UP,
-		monitoringv1.MonitorStatus_MONITOR_STATUS_DEGRADED, monitoringv1.MonitorStatus_MONITOR_STATUS_DOWN
-	for _, c := range []struct {
-		since time.Time
-		want  []monitoringv1.MonitorStatus
-	}{
-		{now.Add(-time.Minute), []monitoringv1.MonitorStatus{up, degraded}}, // inclusive
-		{now.Add(-time.Minute + 1), []monitoringv1.MonitorStatus{up}},
-		{now.Add(time.Hour), nil},
-		{time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), []monitoringv1.MonitorStatus{up, degraded, down}},
-		{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), nil},
-	} {
-		response, err := s.monitoring.ListMonitorChecks(t.Context(), &monitoringv1.ListMonitorChecksRequest{
-			TeamId: own.id, MonitorId: own.monitor, Since: timestamppb.New(c.since),
-		})
-		testkit.Must(t, err)
-		var got []monitoringv1.MonitorStatus
-		for _, check := range response.GetChecks() {
-			got = append(got, check.GetStatus())
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("since %v: %v, want %v", c.since, got, c.want)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package service_test
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,44 +128,5 @@ func TestMonitorThatOpensNoIncidents(t *testing.T) {
 	s.probes(w, "ddduuuuuuuu")
 	if got := s.incidents(w.team); len(got) != 0 || s.letter(w) != "u" {
 		t.Errorf("status %s, incidents %v", s.letter(w), got)
-	}
-}
-
-// People post updates and probes report at the same time. Every write is whole, and in the order of
-// the audit log.
-func TestChecksAndUpdatesAtTheSameTime(t *testing.T) {
-	s, w := startProbed(t)
-	s.probes(w, "ddd")
-	id := s.incidents(w.team)[0].GetId()
-	var people sync.WaitGroup
-	for _, status := range []incidentv1.IncidentStatus{1, 2, 3, resolved} {
-		people.Go(func() {
-			for range 10 {
-				u := newUpdate(w.team, id)
-				u.Status = status
-				if _, err := s.incident.AddIncidentUpdate(t.Context(), u); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	s.probes(w, "uuuuuuuuu")
-	people.Wait()
-	got := s.get(w.team, id)
-	updates, posted := got.GetUpdates(), 0
-	for i, update := range updates {
-		if i > 0 && !update.GetCreatedAt().AsTime().After(updates[i-1].GetCreatedAt().AsTime()) {
-			t.Errorf("update %d is not after the one before", i)
-		}
-	}
-	for _, kind := range s.kinds(w.team) {
-		if kind == "incident.update_posted" {
-			posted++
-		}
-	}
-	if last := updates[len(updates)-1]; got.GetIncident().GetStatus() != last.GetStatus() || posted != len(updates)-1 ||
-		len(updates) < 41 || len(updates) > 42 || len(s.outbox(w.team)) != len(updates) {
-		t.Errorf("status %v after %v; %d updates, %d in the audit log, %d in the outbox",
-			got.GetIncident().GetStatus(), last, len(updates), posted, len(s.outbox(w.team)))
 	}
 }

@@ -59,16 +59,3 @@ func TestAuditLogContainsNoPayload(t *testing.T) {
 		t.Errorf("%d entries: %q", len(entries), entries)
 	}
 }
-
-func TestTwoBackendsShareOneDirectory(t *testing.T) {
-	one := startSystem(t)
-	two := startOn(t, one.dir, one.clock)
-	own := one.team("harbour")
-	first := one.create(keyed(own, "key-1"))
-	if got := two.create(keyed(own, "key-1")); got.GetId() != first.GetId() {
-		t.Error("the second backend did not find the key of the first")
-	}
-	if second := two.create(newIncident(own, "After")); !second.GetCreatedAt().AsTime().After(first.GetCreatedAt().AsTime()) {
-		t.Error("writes of two backends at one time are not in order")
-	}
-}
