@@ -78,8 +78,7 @@ var constLabel = regexp.MustCompile(`(\w+)=("(?:[^"\\]|\\.)*")`)
 // table returns the metrics of a program as Markdown, by name.
 func table(t *testing.T, program string, registry *prometheus.Registry) string {
 	t.Helper()
-	metrics := registered(t, program, registry)
-	addSeries(t, metrics, registry)
+	metrics := gather(t, program, registry)
 	text := new(strings.Builder)
 	text.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
@@ -88,6 +87,36 @@ func table(t *testing.T, program string, registry *prometheus.Registry) string {
 			strings.ReplaceAll(m.help, "|", `\|`))
 	}
 	return text.String()
+}
+
+// CheckSeries compares the series of a program that has worked with the table of one that has not: a
+// metric has the type of its row, and a label of which the row lists the values has no others.
+func CheckSeries(t *testing.T, program string, atStart, later *prometheus.Registry) {
+	t.Helper()
+	rows := gather(t, program, atStart)
+	for name, m := range gather(t, program, later) {
+		row := rows[name]
+		if row == nil || row.mark(t) != m.mark(t) {
+			t.Errorf("%s is a %s, which is not documented", name, m.kind)
+			continue
+		}
+		for label, values := range m.labels {
+			listed := row.listed(label)
+			for value := range values {
+				if len(listed) > 0 && !slices.Contains(listed, value) {
+					t.Errorf("%s{%s=%q} is not documented; make its series at the start, as those of %q", name, label, value, listed)
+				}
+			}
+		}
+	}
+}
+
+// gather returns the metrics of a program by name.
+func gather(t *testing.T, program string, registry *prometheus.Registry) map[string]*metric {
+	t.Helper()
+	metrics := registered(t, program, registry)
+	addSeries(t, metrics, registry)
+	return metrics
 }
 
 // registered returns the metrics of a program that its collectors describe.
@@ -129,7 +158,7 @@ func registered(t *testing.T, program string, registry *prometheus.Registry) map
 	return metrics
 }
 
-// addSeries adds types and values of labels from the series that a program has from its start.
+// addSeries adds types and values of labels from series.
 func addSeries(t *testing.T, metrics map[string]*metric, registry *prometheus.Registry) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -176,18 +205,25 @@ func (m *metric) mark(t *testing.T) string {
 // operations has more.
 const maxValues = 10
 
-// labelsText returns the labels, each with its values if it has several at the start. Values of
-// limit and policy are names from the configuration, those of service the same for all metrics.
+// labelsText returns the labels, each with its listed values.
 func (m *metric) labelsText() string {
 	var labels []string
 	for _, label := range slices.Sorted(maps.Keys(m.labels)) {
 		text := "`" + label + "`"
-		values := slices.Sorted(maps.Keys(m.labels[label]))
-		listed := !slices.Contains([]string{"limit", "policy", "service"}, label)
-		if listed && len(values) > 1 && len(values) <= maxValues {
+		if values := m.listed(label); len(values) > 0 {
 			text += " (`" + strings.Join(values, "`, `") + "`)"
 		}
 		labels = append(labels, text)
 	}
 	return strings.Join(labels, ", ")
+}
+
+// listed returns the values of a label if it has several. Values of limit and policy are names from
+// the configuration, those of service the same for all metrics.
+func (m *metric) listed(label string) []string {
+	values := slices.Sorted(maps.Keys(m.labels[label]))
+	if len(values) < 2 || len(values) > maxValues || slices.Contains([]string{"limit", "policy", "service"}, label) {
+		return nil
+	}
+	return values
 }
