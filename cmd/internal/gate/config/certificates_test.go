@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/internal/certs/certstest"
 )
 
@@ -38,5 +39,17 @@ func TestAChainEndsWithTheCertificatesThatItNeeds(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// Connections to the collector of traces keep the files of the start.
+func TestKeepStartOnlyKeepsTheCertificatesOfTheCollector(t *testing.T) {
+	certificate := func(key string, serial int) config.Certificate {
+		return config.Certificate{Key: key, Ends: time.Unix(int64(serial), 0)}
+	}
+	inUse := []config.Certificate{certificate("tls.cert_file", 1), certificate("tracing.tls.ca_file", 2)}
+	reread := []config.Certificate{certificate("tls.cert_file", 3), certificate("tracing.tls.ca_file", 4)}
+	if got := config.KeepStartOnly(reread, inUse); !slices.Equal(got, []config.Certificate{reread[0], inUse[1]}) {
+		t.Errorf("got %v", got)
 	}
 }

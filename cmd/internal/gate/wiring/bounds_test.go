@@ -1,7 +1,6 @@
 package wiring_test
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/internal/testkit"
 )
 
@@ -125,33 +123,4 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 	if lines := r.lines("overloaded"); len(lines) != 1 || lines[0]["resource"] != "requests in flight" {
 		t.Errorf("got %v", lines)
 	}
-}
-
-// The readiness page needs no token, so it must not contain text of a service.
-func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
-	services := servicestest.Start(t)
-	r := startWith(t, &servicestest.Services{Address: "127.0.0.1:1", Token: services.Token}, "")
-	var body struct {
-		Dependencies map[string]struct{ State, Reason string }
-	}
-	testkit.Eventually(t, "the breaker is open", func() bool {
-		r.get(t, r.Address(), "/v1/servers")
-		got := r.get(t, r.AdminAddress(), "/readyz")
-		if err := json.Unmarshal([]byte(got.body), &body); err != nil {
-			t.Fatal(got, err)
-		}
-		if strings.Contains(got.body, "127.0.0.1:1") {
-			t.Fatalf("the page has an address: %s", got.body)
-		}
-		return strings.HasPrefix(body.Dependencies["identity"].State, "breaker")
-	})
-	if got := body.Dependencies["identity"].Reason; !strings.HasSuffix(got, ": connection refused") {
-		t.Errorf("identity: %q", got)
-	}
-	if got := body.Dependencies["fleet"].Reason; got != "connection refused" {
-		t.Errorf("fleet: %q", got)
-	}
-	testkit.Eventually(t, "revocations are missed", func() bool {
-		return strings.Contains(r.get(t, r.AdminAddress(), "/readyz").body, "revocations take effect late")
-	})
 }

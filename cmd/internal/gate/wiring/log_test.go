@@ -2,7 +2,6 @@ package wiring_test
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -16,28 +15,6 @@ import (
 	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/internal/testkit"
 )
-
-// A logLine has the fields of a log line that tests need.
-type logLine struct {
-	Time  time.Time
-	Msg   string
-	Kind  string
-	Lines int
-	Code  string
-}
-
-// logLines parses the log of a gateway.
-func (r *running) logLines(t *testing.T) (lines []logLine) {
-	t.Helper()
-	for text := range strings.Lines(r.log.String()) {
-		var line logLine
-		if err := json.Unmarshal([]byte(text), &line); err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
 
 // A client could cause two lines per request while the identity service fails and works in turn.
 func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
@@ -54,7 +31,7 @@ func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
 		}
 	}
 	r.finish(t)
-	suppressed := r.suppressed(t, "dependency")
+	suppressed := r.suppressed("dependency")
 	for _, text := range []string{"identity service is unavailable; cached tokens are accepted for a while", "identity service is available again"} {
 		if n := len(r.lines(text)); n != most {
 			t.Errorf("%d lines %q, want %d", n, text, most)
@@ -76,18 +53,17 @@ func TestFileWithManyMistakesLogsFewLines(t *testing.T) {
 		t.Error("accepted")
 	}
 	r.finish(t)
-	lines, suppressed := len(r.lines("configuration refused")), r.suppressed(t, "configuration")
+	lines, suppressed := len(r.lines("configuration refused")), r.suppressed("configuration")
 	if lines != most || suppressed != mistakes-most {
 		t.Errorf("%d lines and %d suppressed", lines, suppressed)
 	}
 }
 
 // suppressed returns the number of suppressed lines of a kind that the log reports.
-func (r *running) suppressed(t *testing.T, kind string) (n int) {
-	t.Helper()
-	for _, line := range r.logLines(t) {
-		if line.Msg == "log lines suppressed" && line.Kind == kind {
-			n += line.Lines
+func (r *running) suppressed(kind string) (n int) {
+	for _, line := range r.lines("log lines suppressed") {
+		if lines, ok := line["lines"].(float64); ok && line["kind"] == kind {
+			n += int(lines)
 		}
 	}
 	return n

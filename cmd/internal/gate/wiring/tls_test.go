@@ -137,25 +137,6 @@ func TestRefusedCertificateIsReportedWhileRunning(t *testing.T) {
 	s.finish(t)
 }
 
-// Connections to the collector of traces keep the files of the start.
-func TestRenewedRootsOfTheCollectorAreNotInUse(t *testing.T) {
-	roots := certstest.Write(t, certstest.NewAuthority(t, "collector").PEM)[0]
-	s := secureGateway(t, servicestest.Start(t), "tracing: {endpoint: \"https://127.0.0.1:1\", tls: {ca_file: "+roots+"}}\n")
-	end := func(key string) string {
-		return s.metric(t, `opsgate_tls_certificate_expiry_timestamp_seconds{key="`+key+`"}`)
-	}
-	first, public := end("tracing.tls.ca_file"), end("tls.cert_file")
-	later := s.authority.Valid(t, 2, time.Time{}, time.Now().Add(90*24*time.Hour))
-	testkit.Must(t, os.WriteFile(roots, later.Certificate, 0o600))
-	testkit.Must(t, os.WriteFile(s.cert, later.Certificate, 0o600))
-	testkit.Must(t, os.WriteFile(s.key, later.Key, 0o600))
-	testkit.Eventually(t, "the files were read", func() bool { return end("tls.cert_file") != public })
-	if got := end("tracing.tls.ca_file"); got != first || first == "" {
-		t.Errorf("the roots in use end at %s, want %s", got, first)
-	}
-	s.finish(t)
-}
-
 // findings returns the findings of the admin page, with their runbooks.
 func (r *running) findings(t *testing.T) (list []string) {
 	t.Helper()

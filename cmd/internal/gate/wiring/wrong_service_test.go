@@ -5,11 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
-	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/internal/testkit"
 	"opsgate/internal/testkit/grpctest"
@@ -87,43 +85,4 @@ func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	r.mustAdmit(t, 200)
-}
-
-// A process that carries all services and is dead is one finding, also while connections are tried
-// again.
-func TestDeadProcessIsOneFinding(t *testing.T) {
-	services := servicestest.Start(t)
-	services.Sends = true
-	address := testkit.FreeAddress(t)
-	listener, err := net.Listen("tcp", address)
-	testkit.Must(t, err)
-	stop := services.Serve(t, listener)
-	var variables []string
-	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {
-		variables = append(variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS="+address)
-	}
-	r := startWith(t, services, limits(100), variables...)
-	r.readiness(t, "ready")
-	r.mustAdmit(t, 100)
-	stop()
-	var last time.Time
-	states := 0
-	testkit.Eventually(t, "several states have one finding of the services", func() bool {
-		r.get(t, r.Address(), "/v1/servers")
-		s := getJSON[admin.State](t, r, "/admin/state")
-		if s.At.Equal(last) {
-			return false
-		}
-		last = s.At
-		const want = "outage:audit,fleet,identity,incident,monitoring"
-		if s.Findings[0].Key != want {
-			t.Logf("%v: %+v", s.At, s.Findings)
-			states = 0
-			return false
-		}
-		if states++; s.Findings[0].Detail != address+": connection refused" {
-			t.Errorf("got %+v", s.Findings[0])
-		}
-		return states == 6
-	})
 }
