@@ -5,8 +5,8 @@
 // A token has one key; the value is the account of package ratelimit. [Store.Exchange] is one
 // EVALSHA of one script, lua/account.lua. Concurrent calls to a server are sent in batches. No call
 // takes longer than the client's timeout, waiting included, and none is executed twice;
-// docs/develop/rate-limiter.md has the rules under "In Redis". Callers handle outages of Redis; see
-// package failover.
+// docs/develop/rate-limiter.md has the rules under "The four calls". Callers handle outages of
+// Redis; see package failover.
 //
 // [Store.Run] receives the refunds and resets of all gateways, for callers that cache denials.
 package redisstore
