@@ -196,7 +196,7 @@ func keyTable(t *testing.T) string {
 	t.Helper()
 	schema := orderedSchema(t)
 	table := new(strings.Builder)
-	table.WriteString("| key | default, bounds | meaning |\n|---|---|---|\n")
+	table.WriteString("| key and default | meaning and bounds |\n|---|---|\n")
 	for _, key := range config.Keys() {
 		service, ofService, _ := strings.Cut(strings.TrimPrefix(key.Name, "upstreams."), ".")
 		name := key.Name
@@ -207,15 +207,17 @@ func keyTable(t *testing.T) string {
 		default:
 			continue // the same keys
 		}
-		value := defaultOf(property(schema, key.Name))
-		if key.Min != "" {
-			value = strings.TrimPrefix(value+", "+key.Min+" to "+key.Max, ", ")
+		if value := defaultOf(property(schema, key.Name)); value != "" {
+			name += ": " + value
 		}
-		mark := ""
+		mark, bounds := "", ""
 		if key.Restart != "" {
 			mark = `\*`
 		}
-		fmt.Fprintf(table, "| `%s`%s | %s | %s |\n", name, mark, value, key.Doc)
+		if key.Min != "" {
+			bounds = " " + key.Min + " to " + key.Max + "."
+		}
+		fmt.Fprintf(table, "| `%s`%s | %s%s |\n", name, mark, key.Doc, bounds)
 	}
 	return table.String()
 }
@@ -238,7 +240,7 @@ func property(schema *writable.Schema, key string) *writable.Schema {
 	return schema
 }
 
-// defaultOf returns the default in the schema of a key as Markdown.
+// defaultOf returns the default in the schema of a key as YAML in one line, or nothing.
 func defaultOf(key *writable.Schema) string {
 	switch value := key.Default.(type) {
 	case nil:
@@ -246,11 +248,11 @@ func defaultOf(key *writable.Schema) string {
 	case []any:
 		items := make([]string, len(value))
 		for i, item := range value {
-			items[i] = "`" + flow(item, key.Items) + "`"
+			items[i] = flow(item, key.Items)
 		}
-		return strings.Join(items, ", ")
+		return "[" + strings.Join(items, ", ") + "]"
 	default:
-		return "`" + flow(value, key) + "`"
+		return flow(value, key)
 	}
 }
 

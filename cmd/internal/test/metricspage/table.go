@@ -80,11 +80,12 @@ func table(t *testing.T, program string, registry *prometheus.Registry) string {
 	t.Helper()
 	metrics := gather(t, program, registry)
 	text := new(strings.Builder)
-	text.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
+	text.WriteString("| metric | meaning |\n|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
 		m := metrics[name]
-		fmt.Fprintf(text, "| `%s`%s | %s | %s |\n", name, m.mark(t), m.labelsText(),
-			strings.ReplaceAll(m.help, "|", `\|`))
+		labels, values := m.labelsText()
+		help := strings.ReplaceAll(m.help, "|", `\|`)
+		fmt.Fprintf(text, "| `%s%s`%s | %s%s |\n", name, labels, m.mark(t), help, values)
 	}
 	return text.String()
 }
@@ -205,17 +206,18 @@ func (m *metric) mark(t *testing.T) string {
 // operations has more.
 const maxValues = 10
 
-// labelsText returns the labels, each with its listed values.
-func (m *metric) labelsText() string {
-	var labels []string
-	for _, label := range slices.Sorted(maps.Keys(m.labels)) {
-		text := "`" + label + "`"
-		if values := m.listed(label); len(values) > 0 {
-			text += " (`" + strings.Join(values, "`, `") + "`)"
-		}
-		labels = append(labels, text)
+// labelsText returns the labels, as in a query, and the values of those that have several.
+func (m *metric) labelsText() (labels, values string) {
+	if len(m.labels) == 0 {
+		return "", ""
 	}
-	return strings.Join(labels, ", ")
+	names := slices.Sorted(maps.Keys(m.labels))
+	for _, label := range names {
+		if listed := m.listed(label); len(listed) > 0 {
+			values += " `" + label + "`: `" + strings.Join(listed, "`, `") + "`."
+		}
+	}
+	return "{" + strings.Join(names, ",") + "}", values
 }
 
 // listed returns the values of a label if it has several. Values of limit and policy are names from
