@@ -18,13 +18,13 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries int) (*metrics, error) {
 	uses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_cache_requests_total",
-		Help: "Requests with a well-formed token by result: hit, miss (decided by a lookup), or stale (the identity " +
-			"service was unavailable).",
+		Help: "Requests with a well-formed token. miss: decided by a lookup; stale: the identity service was " +
+			"unavailable.",
 	}, []string{"result"})
 	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_lookups_total",
-		Help: "Lookups in the identity service by outcome. invalid: the response breaks the contract; shed: not made, too " +
-			"many waited.",
+		Help: "Lookups in the identity service. invalid: the response breaks the contract; shed: not made, too many " +
+			"waited.",
 	}, []string{"outcome"})
 	m := &metrics{
 		hits:        uses.WithLabelValues("hit"),
@@ -76,9 +76,8 @@ func stateGauges(a *Authenticator, maxEntries int) []prometheus.Collector {
 
 func newInFlightGauge(token string, lookups *atomic.Int64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "opsgate_authn_lookups_in_flight",
-		Help: "Lookups in flight, of tokens that this gateway has confirmed or that are revoked (known) and of " +
-			"others (unknown).",
+		Name:        "opsgate_authn_lookups_in_flight",
+		Help:        "Lookups in flight. known: of tokens that this gateway has confirmed or that are revoked.",
 		ConstLabels: prometheus.Labels{"token": token},
 	}, func() float64 { return float64(lookups.Load()) })
 }

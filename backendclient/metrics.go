@@ -33,7 +33,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"service", "method", "code"}),
 		breakers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_upstream_breaker_state",
-			Help: "1 for the worst state of the breakers of an internal service's methods: open, half-open or closed.",
+			Help: "1 for the worst state of the breakers of an internal service's methods.",
 		}, []string{"service", "state"}),
 		refused: counter("opsgate_upstream_refused_requests_total",
 			"Attempts that were not made, or (team_overloaded) whose large response waited for others until the deadline.",
@@ -42,8 +42,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		withheld: counter("opsgate_upstream_retries_withheld_total",
 			"Retries that were not made because the retry budget was exhausted.", "service"),
 		ejections: counter("opsgate_upstream_ejections_total",
-			"How often an endpoint of an internal service was ejected because its calls failed while those of others "+
-				"succeeded.", "service"),
+			"How often an endpoint of an internal service was ejected.", "service"),
 		failedLookups: counter("opsgate_upstream_dns_failures_total",
 			"Lookups of the name of an internal service that failed or returned no address.", "service"),
 	}
@@ -107,7 +106,7 @@ type endpointsCollector struct {
 
 func newEndpointsCollector(c *Clients) endpointsCollector {
 	return endpointsCollector{c, prometheus.NewDesc("opsgate_upstream_endpoints",
-		"Addresses of an internal service by state: ready, connecting, unavailable, unhealthy or ejected.",
+		"Addresses of an internal service by state.",
 		[]string{"service", "state"}, nil)}
 }
 

@@ -76,10 +76,8 @@ func newMetrics() *Metrics {
 func (m *Metrics) newLimitMetrics() {
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_decisions_total",
-		Help: "Decisions by policy (default, the name of a class, team or token) and limit. An admitted request counts " +
-			"for each limit," +
-			" as near if less than a fifth of it remains. A denied one counts for the limit with the longest wait; so does " +
-			"shadow_denied.",
+		Help: "Decisions by class (default, team, token or its name) and limit. An admitted request counts for each " +
+			"limit, as near if less than a fifth of it remains; a denied one for that with the longest wait.",
 	}, []string{"policy", "limit", "outcome"})
 	m.refunds = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_total",
@@ -87,11 +85,11 @@ func (m *Metrics) newLimitMetrics() {
 	})
 	m.refundsDropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_dropped_total",
-		Help: "Requests that failed with 5xx and were not refunded, by reason. failed: the limiter returned an error.",
+		Help: "Requests that failed with 5xx and were not refunded. failed: the limiter returned an error.",
 	}, []string{"reason"})
 	m.localDecisions = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_local_decisions_total",
-		Help: "Decisions that this gateway made by its share, because the shared store was unavailable or the call failed.",
+		Help: "Decisions that this gateway made by its share, without the shared store.",
 	})
 	m.cachedDenials = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_cached_refusals_total",

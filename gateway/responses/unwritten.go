@@ -95,7 +95,7 @@ func NewUnwritten(limit int64) *Unwritten {
 		tokens: make(map[string]*clientGroup),
 		cutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_responses_cut_off_total",
-			Help: "Responses that were cut off because their clients did not read them, by the bound that was exceeded.",
+			Help: "Responses that their clients did not read and that were cut off, by the bound.",
 		}, []string{"cause"}),
 	}
 	for _, cause := range []string{cutToken, cutAnonymous, cutSite, cutTotal, cutDeadline} {
@@ -115,7 +115,7 @@ func (u *Unwritten) Collectors() []prometheus.Collector {
 		return float64(u.bytes)
 	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_unwritten_response_limit_bytes",
-		Help: "Limit of the memory of responses that are being written: an eighth of the memory limit, if there is one.",
+		Help: "Limit of the memory of responses that are being written.",
 	}, func() float64 { return float64(u.limit) })}
 }
 

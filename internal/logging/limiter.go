@@ -43,7 +43,7 @@ func NewLimiter(o LimiterOptions) (*Limiter, error) {
 		logger: o.Logger, clock: o.Clock, start: o.Clock(),
 		suppressed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: o.Service + "_log_lines_suppressed_total",
-			Help: "Log lines that were not written because too many of their kind came in a short time.",
+			Help: "Log lines that were suppressed because too many of their kind came.",
 		}, []string{"kind"}),
 	}
 	if err := o.Registerer.Register(l.suppressed); err != nil {

@@ -88,7 +88,7 @@ type countedExporter struct {
 func newCountedExporter(exporter sdk.SpanExporter, o Options) (*countedExporter, error) {
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: o.Service + "_tracing_spans_total",
-		Help: "Spans by outcome: sent; or failed, because the collector did not accept their batch.",
+		Help: "Spans by outcome. failed: the collector did not accept their batch.",
 	}, []string{"outcome"})
 	return &countedExporter{
 		SpanExporter: exporter, sent: spans.WithLabelValues("sent"), failed: spans.WithLabelValues("failed"),

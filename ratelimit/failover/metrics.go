@@ -29,11 +29,11 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		}, []string{"cause"}),
 		uploads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_uploads_total",
-			Help: "Uploads of a token's local admissions to the shared store of rate limits after an outage or a failed call.",
+			Help: "Uploads of a token's local admissions to the shared store of rate limits.",
 		}),
 		lostRefunds: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_lost_refunds_total",
-			Help: "Refunds that were lost, as the shared store of rate limits was not in use or failed.",
+			Help: "Refunds that were lost, as the shared store of rate limits was not in use.",
 		}),
 		outages: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_outages_total",
@@ -45,7 +45,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	}
 	clock := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_store_clock_difference_seconds",
-		Help: "Time of the clock of the shared store of rate limits minus that of the gateway when it started.",
+		Help: "Clock of the shared store of rate limits minus that of the gateway at its start.",
 	}, func() float64 { return s.clockDifference().Seconds() })
 	collectors := append(s.modeGauges(), m.failures, m.uploads, m.lostRefunds, m.outages, clock)
 	for _, c := range collectors {
@@ -82,9 +82,8 @@ func (s *Store) modeGauges() (gauges []prometheus.Collector) {
 	for _, mode := range []ratelimit.Mode{ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow,
 		ratelimit.ModeDeny} {
 		gauges = append(gauges, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "opsgate_rate_limit_store_mode",
-			Help: "1 for the current mode of rate limits: shared, or during an outage of the shared store local, " +
-				"allow or deny.",
+			Name:        "opsgate_rate_limit_store_mode",
+			Help:        "1 for the current mode of rate limits; not shared in an outage of the shared store.",
 			ConstLabels: prometheus.Labels{"mode": string(mode)},
 		}, func() float64 {
 			if s.State().Mode == mode {

@@ -25,7 +25,7 @@ func (s *Store) newMetrics(
 	m := &metrics{
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_rate_limit_redis_call_duration_seconds",
-			Help:    "Duration of calls to the Redis of rate limits, by operation and outcome (ok, timeout, error).",
+			Help:    "Duration of calls to the Redis of rate limits.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1},
 		}, []string{"operation", "outcome"}),
 		reloads: prometheus.NewCounter(prometheus.CounterOpts{
@@ -40,8 +40,7 @@ func (s *Store) newMetrics(
 	}
 	subscribed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_redis_refunds_subscribed",
-		Help: "1 once a subscription to refunds by other gateways has lasted for 10 s. Without one, cached denials are " +
-			"repeated for at most 1 s.",
+		Help: "1 once a subscription to refunds by other gateways has lasted for 10 s.",
 	}, func() float64 {
 		if s.lasts.Load() {
 			return 1

@@ -18,8 +18,7 @@ const scrapeTimeout = 5 * time.Second
 func newAttempts(data *store.Store, options Options) *prometheus.CounterVec {
 	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsbackend_deliveries_total",
-		Help: "Attempts to deliver a message, by channel and outcome: delivered, failed, dead or removed (the receiver is " +
-			"gone).",
+		Help: "Attempts to deliver a message. removed: the receiver is gone.",
 	}, []string{"channel", "outcome"})
 	for channel := range options.Senders {
 		for _, outcome := range []string{delivered, failed, dead, removed} {

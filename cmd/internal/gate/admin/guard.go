@@ -220,8 +220,8 @@ func hasToken(r *http.Request, prefix string) bool {
 func newRefusals() *prometheus.CounterVec {
 	count := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_admin_refused_total",
-		Help: "Requests to the admin listener that were refused access. host: no loopback name on a loopback listener;" +
-			" site: a browser on the page of another site.",
+		Help: "Requests that were refused access. host: no loopback name on a loopback listener; site: a browser on " +
+			"another site.",
 	}, []string{"reason"})
 	for _, reason := range []string{refusedHost, refusedSite, refusedCertificate, refusedToken} {
 		count.WithLabelValues(reason)

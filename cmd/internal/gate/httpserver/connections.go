@@ -90,9 +90,8 @@ func (s *connectionSet) register(registry prometheus.Registerer, prefix string) 
 func closedCounter(prefix, cause string, count *atomic.Uint64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: prefix + "_connections_shed_total",
-		Help: "Connections closed at a limit. evicted: for a new one; refused: new ones, as all others served an " +
-			"authenticated request;" +
-			" incomplete: with a part of a header, as all these together were too large.",
+		Help: "Connections closed at a limit. evicted: for a new one; refused: new ones, as all served an " +
+			"authenticated request; incomplete: parts of headers were too large together.",
 		ConstLabels: prometheus.Labels{"cause": cause},
 	}, func() float64 { return float64(count.Load()) })
 }

@@ -33,7 +33,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 		}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_config_reloads_total",
-			Help: "Reloads by outcome: applied, unchanged, or refused.",
+			Help: "Reloads by outcome.",
 		}, []string{"outcome"}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_config_info",
@@ -41,8 +41,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 		}, []string{"version"}),
 		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_config_refused",
-			Help: "1 for each key that the last reload was refused for; of an unknown key its mapping, else unknown; file " +
-				"for the whole file.",
+			Help: "1 for each key that the last reload was refused for, unknown for an unknown one, file for the whole file.",
 		}, []string{"key"}),
 	}
 	for _, outcome := range []string{admin.ReloadApplied, admin.ReloadUnchanged, admin.ReloadRefused} {
