@@ -42,6 +42,7 @@ func TestPictures(t *testing.T) {
 }
 
 func takePictures(t *testing.T) {
+	t.Helper()
 	redis := redistest.Start(t)
 	config := filepath.Join(t.TempDir(), "opsgate.yaml")
 	write(t, config, fmt.Sprintf("rate_limit: {store: redis, expected_replicas: 2, redis: {addresses: [%q]},\n"+
