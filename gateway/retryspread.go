@@ -64,7 +64,9 @@ func NewRetrySpread(gateways func() int) *RetrySpread {
 // retryAfter returns the Retry-After of a request that the limit l denies at now: whole seconds, at
 // least one (RFC 9110, section 10.2.3). The limit admits the token again after shortest. A nil
 // RetrySpread spreads nothing.
-func (s *RetrySpread) retryAfter(now time.Time, tokenID string, l ratelimit.Limit, shortest time.Duration) time.Duration {
+func (s *RetrySpread) retryAfter(
+	now time.Time, tokenID string, l ratelimit.Limit, shortest time.Duration,
+) time.Duration {
 	shortest = max(0, shortest)
 	wait := time.Duration(max(1, wholeSeconds(shortest))) * time.Second
 	if s == nil {
