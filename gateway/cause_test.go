@@ -318,6 +318,13 @@ func checkError(t *testing.T, m errorCase, got *httptest.ResponseRecorder, guide
 	if wants := m.status == 409 || m.status == 429 || m.status == 503; wants != (got.Header().Get("Retry-After") != "") {
 		t.Errorf("Retry-After %q", got.Header().Get("Retry-After"))
 	}
+	challenge := map[string]string{
+		"token:missing": "Bearer", "token:revoked": `Bearer error="invalid_token"`,
+		"scope": `Bearer error="insufficient_scope", scope="servers:read"`, "plan": "",
+	}
+	if want, known := challenge[m.cause]; known && got.Header().Get("Www-Authenticate") != want {
+		t.Errorf("WWW-Authenticate %q, want %q", got.Header().Get("Www-Authenticate"), want)
+	}
 	mustBeSecure(t, m.cause, got.Header(), true)
 	if m.cause == "limit:hour" && len(got.Header()) > 9 { // with Strict-Transport-Security
 		t.Errorf("%d fields: %v", len(got.Header()), got.Header())

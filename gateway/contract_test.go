@@ -288,10 +288,4 @@ func TestLogLinesContainNoSecrets(t *testing.T) {
 	if strings.Contains(log, "SECRET") || strings.Contains(log, "S3CRET") {
 		t.Errorf("text of the client is in the log: %s", log)
 	}
-	quiet := start(t, func(o *Options) { o.LogFailuresOnly = true })
-	quiet.get(t, "/v1/me")
-	quiet.do(t, "identity-unavailable", "GET", "/v1/me", "")
-	if lines := strings.Count(quiet.log.String(), "\n"); lines != 1 {
-		t.Errorf("LogFailuresOnly: %d lines, want one for the failure", lines)
-	}
 }

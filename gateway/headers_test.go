@@ -57,22 +57,6 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	}
 }
 
-func TestMissingScopeIsAChallenge(t *testing.T) {
-	h := start(t)
-	for _, r := range h.gateway.rows {
-		want := `Bearer error="insufficient_scope", scope="` + string(r.Scope) + `"`
-		if r.Scope == anyToken {
-			continue
-		}
-		if got := h.do(t, "none", r.Method, target(r), "").mustBe(t, 403).Header.Get("WWW-Authenticate"); got != want {
-			t.Errorf("%s: %s, want %s", r.ID, got, want)
-		}
-		if got := h.do(t, "no_plan", r.Method, target(r), "").mustBe(t, 403).Header.Get("WWW-Authenticate"); got != "" {
-			t.Errorf("%s without the plan: %s", r.ID, got)
-		}
-	}
-}
-
 // A map of nine headers needs three times the memory (BenchmarkOverHTTP).
 func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 	h := start(t)

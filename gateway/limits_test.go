@@ -109,41 +109,23 @@ func TestLimitsAreReportedAndEnforced(t *testing.T) {
 	h.get(t, "/v1/nothing").mustFail(t, 404, "not_found")
 }
 
-// The policy of a token precedes that of its team, which precedes the default.
-func TestTokenPolicyPrecedesTeamPolicy(t *testing.T) {
-	of := func(class, name string, requests int, tokens, teams []string) ratelimit.Assignment {
-		return ratelimit.Assignment{
-			Class: class, Key: class, Tokens: tokens, Teams: teams,
-			Policy: policy(t, ratelimit.Limit{Name: name, Requests: requests, Per: time.Hour}),
-		}
+// The tests of config have the order of precedence.
+func TestEachTokenHasItsPolicy(t *testing.T) {
+	of := func(class, name string, requests int, teams ...string) ratelimit.Assignment {
+		return ratelimit.Assignment{Class: class, Key: class, Teams: teams, Policy: policy(t, ratelimit.Limit{Name: name, Requests: requests, Per: time.Hour})}
 	}
-	all, err := ratelimit.NewPolicies(
-		of("", "hour", 10, nil, nil),
-		of(ratelimit.ClassTeam, "team", 20, nil, []string{teamID}),
-		of("partner", "partner", 30, []string{otherID}, nil),
-		of(ratelimit.ClassToken, "own", 40, []string{tokenID}, nil),
-	)
+	all, err := ratelimit.NewPolicies(of("", "hour", 10), of("partner", "partner", 30, otherID))
 	testkit.Must(t, err)
 	h := start(t, func(o *Options) {
 		o.Policies = all
-		o.Authenticator = tokens{
-			"own":     {TokenID: tokenID, TeamID: teamID, AIPlan: true},
-			"team":    {TokenID: someID, TeamID: teamID, AIPlan: true},
-			"partner": {TokenID: otherID, TeamID: otherID, AIPlan: true},
-			"default": {TokenID: teamID, TeamID: someID, AIPlan: true},
-		}
+		o.Authenticator = tokens{"partner": {TokenID: otherID, TeamID: otherID, AIPlan: true}, "default": {TokenID: tokenID, TeamID: teamID, AIPlan: true}}
 	})
-	for token, want := range map[string]limitMember{
-		"own": policyOf("own", 40, 3600), "team": policyOf("team", 20, 3600),
-		"partner": policyOf("partner", 30, 3600), "default": policyOf("hour", 10, 3600),
-	} {
+	for token, want := range map[string]limitMember{"partner": policyOf("partner", 30, 3600), "default": policyOf("hour", 10, 3600)} {
 		got := h.do(t, token, "GET", "/v1/me", "").mustBe(t, 200)
 		mustHaveHeader(t, got.Header, "RateLimit-Policy", want)
 		mustLeave(t, got, fmt.Sprint(want.name, " ", want.parameters["q"]-1))
 	}
-	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{
-		"own admitted token": 1, "team admitted team": 1, "partner admitted partner": 1, "hour admitted default": 1,
-	})
+	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{"partner admitted partner": 1, "hour admitted default": 1})
 }
 
 // A shadow limit is decided and counted, and clients do not see it.

@@ -82,16 +82,6 @@ func TestViolationOfUnknownFieldIs500(t *testing.T) {
 	}
 }
 
-func TestInvalidArgumentWithoutViolationsIsRefunded(t *testing.T) {
-	h := start(t)
-	h.services.fail("", violations(t, violationOf("dsn", "")))
-	before, _, _ := strings.Cut(h.get(t, "/v1/me").Header.Get("RateLimit"), ";t=")
-	after, _, _ := strings.Cut(h.do(t, "full", "POST", "/v1/incidents", newIncident).Header.Get("RateLimit"), ";t=")
-	if after != before {
-		t.Errorf("RateLimit: %s, then %s", before, after)
-	}
-}
-
 func TestViolationTextsAreTruncatedAndSanitized(t *testing.T) {
 	for sent, want := range map[string]string{
 		"must be one of a, b":                   "must be one of a, b",
