@@ -8,7 +8,6 @@ import (
 	auditv1 "opsgate/proto/ops/audit/v1"
 )
 
-// auditRoutes returns the routes of the audit log.
 func (a *api) auditRoutes() []Route {
 	return []Route{
 		{ID: "v1ListAudit", Method: http.MethodGet, Path: "/v1/audit", Scope: authn.AuditRead,

@@ -66,7 +66,6 @@ func (r *Request) readBody() ([]byte, error) {
 	return data, r.gateway.takeSlot(r)
 }
 
-// unreadBody returns the response to a body that could not be read.
 func (r *Request) unreadBody(err error) *Problem {
 	_, exceeded := errors.AsType[*http.MaxBytesError](err)
 	switch {

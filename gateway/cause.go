@@ -78,7 +78,6 @@ func (c Cause) label() Cause {
 	return c
 }
 
-// causeOfInput returns the cause for input that is not valid.
 func causeOfInput(err *decode.Error) Cause {
 	switch err.Part {
 	case decode.PartQuery:
@@ -100,7 +99,6 @@ func causeOfToken(err error) Cause {
 	return causeTokenNotFound
 }
 
-// causeOfCredential returns the cause for an Authorization header without a usable token.
 func causeOfCredential(authorization []string) Cause {
 	switch {
 	case strings.Trim(strings.Join(authorization, ""), " \t") == "":

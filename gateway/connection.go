@@ -40,7 +40,6 @@ func MarkBusy(ctx context.Context) Connection {
 	return c
 }
 
-// markIdle marks the connection of an authenticated request as idle.
 func (r *Request) markIdle() {
 	if r.busy != nil {
 		r.busy.MarkIdle()

@@ -58,7 +58,6 @@ type unknownResultError struct{ detail string }
 // Error returns the detail.
 func (e *unknownResultError) Error() string { return e.detail }
 
-// A dryAuthenticator returns the described principal.
 type dryAuthenticator struct{ q *ExplainRequest }
 
 // Authenticate implements [Authenticator].
@@ -72,7 +71,6 @@ func (a dryAuthenticator) Authenticate(context.Context, string, authn.Source) (*
 	return a.q.Principal, nil
 }
 
-// A dryLimiter returns the described decision.
 type dryLimiter struct{ q *ExplainRequest }
 
 // Decide implements [Limiter].

@@ -50,7 +50,6 @@ func (g *Gateway) newEngine(handlerFor func(*boundRoute) gin.HandlerFunc) *gin.E
 	return e
 }
 
-// optionsRow returns the row that lists the allowed methods of a path.
 func optionsRow(path string, methods ...string) Route {
 	reply := Reply{allow: allowValue(append(methods, http.MethodOptions))}
 	return Route{
@@ -59,7 +58,6 @@ func optionsRow(path string, methods ...string) Route {
 	}
 }
 
-// allowValue returns the value of an Allow header.
 func allowValue(methods []string) string {
 	slices.Sort(methods)
 	return strings.Join(methods, ", ")

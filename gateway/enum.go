@@ -7,13 +7,11 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// An enumValue is a value of an enum and its public name.
 type enumValue[T any] struct {
 	name  string
 	value T
 }
 
-// names returns the public names of values.
 func names[T any](values []enumValue[T]) []string {
 	all := make([]string, len(values))
 	for i, v := range values {
@@ -22,7 +20,6 @@ func names[T any](values []enumValue[T]) []string {
 	return all
 }
 
-// requiredEnum returns the value of a required field of a body.
 func requiredEnum[T any](b *decode.Body, field string, values []enumValue[T]) (value T) {
 	if i := b.OneOf(field, names(values)); i >= 0 {
 		value = values[i].value

@@ -89,7 +89,6 @@ func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 	return failureInternal, internal(e)
 }
 
-// unavailableKind returns the kind of a failed call with the code Unavailable.
 func unavailableKind(reason string) failureKind {
 	switch reason {
 	case backendclient.ReasonBreakerOpen:

@@ -9,7 +9,6 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-// fleetRoutes returns the routes of servers and their resources.
 func (a *api) fleetRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{

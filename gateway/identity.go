@@ -7,7 +7,6 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// identityRoutes returns the routes of the calling token.
 func (a *api) identityRoutes() []Route {
 	return []Route{
 		{ID: "v1Me", Method: http.MethodGet, Path: "/v1/me", Scope: anyToken, Handle: a.me},

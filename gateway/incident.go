@@ -16,7 +16,6 @@ const (
 	maxComponents = 100
 )
 
-// incidentRoutes returns the routes of incidents.
 func (a *api) incidentRoutes() []Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []Route{

@@ -150,7 +150,6 @@ func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// deniedText returns the error text of a request that the limit denies.
 func deniedText(l ratelimit.Limit) string { return "rate limit exceeded: " + limitText(l) }
 
 // limitText describes a limit: 3 requests per second.

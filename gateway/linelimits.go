@@ -21,7 +21,6 @@ type LineLimits struct {
 	CutOff          LineLimit // of responses that were cut off
 }
 
-// allowsLine reports whether the access line of a request may be written.
 func (g *Gateway) allowsLine(r *Request, resp preparedResponse) bool {
 	limit, cause := LineLimit(nil), cmp.Or(string(resp.causeLabel), resp.code)
 	switch {

@@ -62,7 +62,6 @@ func newLoadLimit(limit int, bodyBytes, unwrittenBytes int64) *LoadLimit {
 	return l
 }
 
-// unlimitedLoadLimit returns a LoadLimit that sheds no request.
 func unlimitedLoadLimit() *LoadLimit { return newLoadLimit(math.MaxInt, math.MaxInt64, math.MaxInt64) }
 
 // SetLimit changes the limit of requests in flight. It does not affect requests that are already in
@@ -100,7 +99,6 @@ func (l *LoadLimit) tryAcquire() bool {
 
 func (l *LoadLimit) release() { l.inFlight.Add(-1) }
 
-// takeSlot takes an in-flight slot for the request.
 func (g *Gateway) takeSlot(r *Request) error {
 	r.holdsSlot = g.options.LoadLimit.tryAcquire()
 	if r.shed = !r.holdsSlot; r.shed {

@@ -72,7 +72,6 @@ func newMetrics() *Metrics {
 	return m
 }
 
-// newLimitMetrics adds the metrics of decisions and refunds.
 func (m *Metrics) newLimitMetrics() {
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_decisions_total",
@@ -100,7 +99,6 @@ func (m *Metrics) newLimitMetrics() {
 	}
 }
 
-// observeTimings records the times that a request waited for other services.
 func (m *Metrics) observeTimings(t *timings.Timings) {
 	for part, observer := range m.waitObservers {
 		if took := t.Waited(timings.Part(part)); took > 0 {

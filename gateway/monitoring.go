@@ -16,7 +16,6 @@ import (
 // (docs/integrate/contract.md, "Lists and pages").
 const defaultChecksPeriod = 24 * time.Hour
 
-// monitoringRoutes returns the routes of monitors.
 func (a *api) monitoringRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{

@@ -75,7 +75,6 @@ type preparedResponse struct {
 	err    error // nil for a success, and for errors whose cause is sufficient
 }
 
-// observe counts the request and logs it.
 func (g *Gateway) observe(r *Request, resp preparedResponse) {
 	elapsed := g.options.Clock().Sub(r.start)
 	series := r.route.metrics.series(resp.outcome)
@@ -111,7 +110,6 @@ func (o Options) markIncomplete(log slog.Handler) slog.Handler {
 	return log
 }
 
-// shouldLog reports whether a request is logged.
 func (g *Gateway) shouldLog(r *Request, resp preparedResponse) bool {
 	switch {
 	case r.shed: // a line for each would make an overload worse, and all of them are the same
@@ -177,7 +175,6 @@ func (r *Request) appendDecision(attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// deniedBy returns the limit that denied the request, or nil.
 func (r *Request) deniedBy() *limitEntry {
 	if r.limitSet == nil || r.decision.Allowed {
 		return nil
@@ -229,7 +226,6 @@ func (r *Request) shadowDeniedBy() string {
 	return r.limitSet.limits[r.decision.ShadowDeniedBy].Name
 }
 
-// observeDecision counts a decision and passes it to the DecisionObserver.
 func (g *Gateway) observeDecision(r *Request) {
 	r.limitSet.count(&r.decision)
 	if r.decision.Local {
@@ -255,7 +251,6 @@ func (r *Request) method() string {
 	return "other"
 }
 
-// logCutOff logs a response that was cut off.
 func (g *Gateway) logCutOff(r *Request, cut responses.Cut) {
 	if !allows(g.options.Lines.CutOff, cut.Cause) {
 		return

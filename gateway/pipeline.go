@@ -271,7 +271,6 @@ func (g *Gateway) checkScope(r *Request) error {
 	return nil
 }
 
-// getRequest returns a Request from the pool.
 func (g *Gateway) getRequest(c *gin.Context, rt *boundRoute) *Request {
 	r, _ := g.requests.Get().(*Request) // the pool has no other type
 	r.gin, r.route, r.start = c, rt, g.options.Clock()
@@ -280,7 +279,6 @@ func (g *Gateway) getRequest(c *gin.Context, rt *boundRoute) *Request {
 	return r
 }
 
-// putRequest returns a Request to the pool, with its buffers.
 func (g *Gateway) putRequest(r *Request) {
 	if r.response.Reset() {
 		*r = Request{gateway: g, body: r.body, bodyStart: r.bodyStart, response: r.response}

@@ -38,19 +38,16 @@ func (p *Problem) Error() string {
 // Unwrap returns the error behind the problem.
 func (p *Problem) Unwrap() error { return p.err }
 
-// withCause sets the cause and returns p.
 func (p *Problem) withCause(cause Cause) *Problem {
 	p.Cause = cause
 	return p
 }
 
-// withError sets the error for the log and returns p.
 func (p *Problem) withError(err error) *Problem {
 	p.err = err
 	return p
 }
 
-// encode writes the error object.
 func (p *Problem) encode(w *jsonw.Writer) {
 	w.BeginObject()
 	w.String("error", p.Text)
@@ -103,7 +100,6 @@ func missingPlan() *Problem {
 	}
 }
 
-// invalid is the response to input that is not valid.
 func invalid(details map[string]string) *Problem {
 	return &Problem{
 		Status: http.StatusUnprocessableEntity, Code: "validation_error", Text: "the request has invalid fields",

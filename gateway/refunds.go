@@ -43,7 +43,6 @@ type Refunds struct {
 	queue   chan *refund
 }
 
-// A refund is a decision to be refunded.
 type refund struct {
 	requestID string
 	tokenID   string

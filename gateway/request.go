@@ -89,7 +89,6 @@ func (r *Request) handle() (Reply, error) {
 	return r.route.Handle(r)
 }
 
-// clientGone reports whether the client has disconnected.
 func (r *Request) clientGone() bool {
 	return r.gin.Request.Context().Err() != nil
 }

@@ -89,7 +89,6 @@ func (r *Request) setHeader(h http.Header, name, value string) {
 	r.base.numValues++
 }
 
-// problemResponse returns the response of an error.
 func (r *Request) problemResponse(h http.Header, p *Problem) preparedResponse {
 	delete(h, "Allow") // set by Gin; only a 405 has it
 	maps.Copy(h, p.Header)
@@ -122,7 +121,6 @@ func (r *Request) successResponse(h http.Header, reply Reply) preparedResponse {
 	return r.contentResponse(h, r.response.JSON.Bytes(), nil)
 }
 
-// pageResponse returns the response of a page of the documentation.
 func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedResponse {
 	h["Access-Control-Allow-Origin"], h["Cache-Control"] = anyOrigin, cachePublic
 	r.setHeader(h, "Content-Type", page.ContentType)
@@ -137,7 +135,6 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedRespon
 	return resp
 }
 
-// textResponse returns the response of a public text.
 func (r *Request) textResponse(h http.Header, text string) preparedResponse {
 	h["Access-Control-Allow-Origin"], h["Cache-Control"], h["Content-Type"] = anyOrigin, cachePublic, contentTypeText
 	return r.contentResponse(h, []byte(text), nil)
@@ -167,7 +164,6 @@ func (r *Request) contentResponse(h http.Header, body, compressed []byte) prepar
 	return r.newResponse(http.StatusOK, "ok", body)
 }
 
-// newResponse returns a response with the status and the body.
 func (r *Request) newResponse(status int, code string, body []byte) preparedResponse {
 	// Over HTTP/2, net/http does not add the length, because Send flushes.
 	implicit := len(body) <= responses.MaxImplicitLength && r.http().ProtoMajor == 1

@@ -43,13 +43,13 @@ type RetrySpread struct {
 // A tokenSet has tokens with the same hash modulo tokenSets.
 type tokenSet struct {
 	mu     sync.Mutex
-	tokens [tokensPerSet]returns
+	tokens [tokensPerSet]tokenReturns
 }
 
-// returns counts the clients of one token by the Unix second in which their wait ends: clients[i]
+// tokenReturns counts the clients of one token by the Unix second in which their wait ends: clients[i]
 // return in the second first+i. In the second first, the limit admits the token again. The shortest
 // wait, which is rounded up to seconds, ends then or one second later.
-type returns struct {
+type tokenReturns struct {
 	tokenHash uint64
 	first     int64
 	clients   [1 + 1 + maxSpread]uint32
@@ -77,14 +77,14 @@ func (s *RetrySpread) retryAfter(
 	set := &s.sets[hash%tokenSets]
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	r := set.returns(hash)
+	r := set.find(hash)
 	r.setFirst(now.Add(shortest).Unix())
 	delay := r.add(now.Add(wait).Unix(), perSecond)
 	return wait + time.Duration(delay)*time.Second
 }
 
-// returns returns those of a token. A new token replaces the one whose clients return first.
-func (s *tokenSet) returns(tokenHash uint64) *returns {
+// find returns the counts of a token. A new token replaces the one whose clients return first.
+func (s *tokenSet) find(tokenHash uint64) *tokenReturns {
 	oldest := &s.tokens[0]
 	for i := range s.tokens {
 		r := &s.tokens[i]
@@ -95,13 +95,13 @@ func (s *tokenSet) returns(tokenHash uint64) *returns {
 			oldest = r
 		}
 	}
-	*oldest = returns{tokenHash: tokenHash}
+	*oldest = tokenReturns{tokenHash: tokenHash}
 	return oldest
 }
 
 // setFirst changes the first second, and drops counts outside of the new range. The first second
 // moves back after a refund, a change of limits or a step of the clock.
-func (r *returns) setFirst(first int64) {
+func (r *tokenReturns) setFirst(first int64) {
 	shift := first - r.first
 	if shift == 0 {
 		return
@@ -119,7 +119,7 @@ func (r *returns) setFirst(first int64) {
 // add counts a client that returns in the given second or up to maxSpread seconds later, and
 // returns the delay in seconds: the shortest within the rate, or maxSpread. In the given second at
 // least one client can return, so a client that is denied alone gets the shortest wait.
-func (r *returns) add(second int64, perSecond float64) (delay int) {
+func (r *tokenReturns) add(second int64, perSecond float64) (delay int) {
 	start := int(second - r.first)
 	clients := r.clients[start : start+maxSpread+1]
 	var sum uint32 // of clients until the second; fewer in an earlier second leave room for more in a later one

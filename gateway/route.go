@@ -55,13 +55,11 @@ type Reply struct {
 
 func show(v View) (Reply, error) { return Reply{View: v}, nil }
 
-// routes returns the route table.
 func (a *api) routes() []Route {
 	return slices.Concat(a.identityRoutes(), a.fleetRoutes(), a.monitoringRoutes(), a.incidentRoutes(),
 		a.statusPageRoutes(), a.auditRoutes())
 }
 
-// parameters returns the names of the query parameters.
 func (r *Route) parameters() []string {
 	if r.Method != http.MethodGet {
 		return nil

@@ -8,7 +8,6 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// statusPageRoutes returns the routes of status pages.
 func (a *api) statusPageRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{

@@ -89,7 +89,6 @@ func serverErrorCode(o outcome) string {
 	return ""
 }
 
-// endTrace ends the trace of the request.
 func (r *Request) endTrace(resp preparedResponse) {
 	if r.trace == nil {
 		return
@@ -122,7 +121,6 @@ func (r *Request) endTrace(resp preparedResponse) {
 	r.trace.End(status, serverErrorCode(resp.outcome), attributes...)
 }
 
-// decisionAttributes returns the attributes of the rate limit decision.
 func (r *Request) decisionAttributes() []slog.Attr {
 	attributes := []slog.Attr{
 		slog.String(attrClass, r.limitSet.assignment.Class),

@@ -11,7 +11,6 @@ import (
 	"opsgate/internal/uuid"
 )
 
-// An encoder writes one resource as an object.
 type encoder[M any] func(w *jsonw.Writer, m *M)
 
 // one returns the view of a single resource. A response of a service without the resource violates

@@ -138,7 +138,6 @@ func (u *Unwritten) abort(list *pending) {
 	}
 }
 
-// count counts a response that was cut off.
 func (u *Unwritten) count(cause string) { u.cutOff.WithLabelValues(cause).Inc() }
 
 // end removes a response whose write has returned, and returns why it was cut off, or "". It waits
@@ -250,7 +249,6 @@ func (g *clientGroup) largest(added *pending) (most *client) {
 	return most
 }
 
-// oldest returns the oldest response.
 func (g *clientGroup) oldest() *pending {
 	oldest := g.clients[0].oldest
 	for _, c := range g.clients[1:] {

@@ -96,7 +96,6 @@ func closedCounter(prefix, cause string, count *atomic.Uint64) prometheus.Collec
 	}, func() float64 { return float64(count.Load()) })
 }
 
-// count returns the number of open connections.
 func (s *connectionSet) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,6 @@ const (
 	pingAfter = 15 * time.Second
 )
 
-// http2 returns the limits of HTTP/2 connections.
 func (l Limits) http2() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,

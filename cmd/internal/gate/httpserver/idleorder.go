@@ -58,7 +58,6 @@ func (o *idleOrder) takeCandidate(open map[*connection]struct{}) *connection {
 	return nil
 }
 
-// search selects new candidates.
 func (o *idleOrder) search(open map[*connection]struct{}) {
 	o.candidates = o.candidates[:0]
 	for c := range open {

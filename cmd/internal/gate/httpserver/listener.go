@@ -17,7 +17,6 @@ const writeBuffer = 128 << 10
 // it ends http.Server.Serve.
 var errStopped = errors.New("the listener takes no more connections")
 
-// A listener accepts TCP connections up to the limit of its connections.
 type listener struct {
 	*net.TCPListener
 
