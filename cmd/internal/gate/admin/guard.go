@@ -97,8 +97,8 @@ func (a *Admin) authorize(r *http.Request) (t *bearer, ok bool) {
 	return t, !t.required || isBearer(r.Header, t.hash)
 }
 
-// while calls next with a request that is canceled when the token is replaced.
-func (t *bearer) while(next http.Handler, w http.ResponseWriter, r *http.Request) {
+// serve calls next with a request that is canceled when the token is replaced.
+func (t *bearer) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(t.inForce, cancel)()
@@ -129,7 +129,7 @@ func (a *Admin) guard(next http.Handler) http.Handler {
 			if certificates || token.required && !page {
 				defer a.options.Hold(r.Context())()
 			}
-			token.while(next, w, r)
+			token.serve(next, w, r)
 		}
 	})
 }

@@ -30,8 +30,8 @@ type parameters struct {
 	problems map[string]string
 }
 
-// read decodes the parameters of a request. Unknown and repeated parameters are problems.
-func read(r *http.Request, known ...string) *parameters {
+// decodeParameters decodes the parameters of a request. Unknown and repeated parameters are problems.
+func decodeParameters(r *http.Request, known ...string) *parameters {
 	p := &parameters{problems: make(map[string]string)}
 	var err error
 	if p.values, err = url.ParseQuery(r.URL.RawQuery); err != nil {
@@ -89,7 +89,7 @@ func (p *parameters) count(name string, def, limit int) int {
 
 // question decodes the question of a request for an explanation.
 func question(r *http.Request) (Question, map[string]string) {
-	p := read(r, "token_id", "team_id", "method", "path")
+	p := decodeParameters(r, "token_id", "team_id", "method", "path")
 	q := Question{
 		Subject: p.subject(p.values.Get("token_id")),
 		Method:  p.text("method", maxMethod),
@@ -115,7 +115,7 @@ func isTarget(path string) bool {
 
 // subjectOf decodes the subject of a request about limits.
 func subjectOf(r *http.Request) (Subject, map[string]string) {
-	p := read(r, "team_id")
+	p := decodeParameters(r, "team_id")
 	return p.subject(r.PathValue("token_id")), p.problems
 }
 

@@ -78,8 +78,8 @@ func (a *Admin) Collect(metrics chan<- prometheus.Metric) {
 		"1 for the state on /readyz. degraded: it serves, but a dependency is not OK.", []string{"state"}, nil)
 	dependency := prometheus.NewDesc("opsgate_dependency_ok",
 		"0 for a dependency with a problem, by its name on /readyz, which has the reason.", []string{"dependency"}, nil)
-	list, number := a.dependencies(a.options.Clock()), map[bool]float64{true: 1}
-	current := a.status(list)
+	list := a.dependencies(a.options.Clock())
+	current, number := a.status(list), map[bool]float64{true: 1, false: 0}
 	for _, s := range []string{statusStarting, statusReady, statusDegraded, statusNotReady, statusDraining} {
 		metrics <- prometheus.MustNewConstMetric(state, prometheus.GaugeValue, number[s == current], s)
 	}

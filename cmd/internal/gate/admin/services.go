@@ -21,12 +21,12 @@ const connectTimeout = 5 * time.Second
 // reports. Services that fail at the same endpoints for the same cause are one finding: one process
 // carries them.
 func (s *State) diagnoseOutages() (list []*Finding) {
-	together := make(map[string][]*Dependency)
+	byFault := make(map[string][]*Dependency)
 	for _, d := range s.Dependencies {
-		together[d.fault()] = append(together[d.fault()], d)
+		byFault[d.fault()] = append(byFault[d.fault()], d)
 	}
 	for _, d := range s.Dependencies {
-		group := together[d.fault()]
+		group := byFault[d.fault()]
 		if d.fault() == "" || len(group) == 1 {
 			group = []*Dependency{d}
 		}

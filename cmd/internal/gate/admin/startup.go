@@ -10,10 +10,10 @@ import (
 const startupWait = 10 * time.Second
 
 // A startup makes a gateway not ready until it can serve requests, so that a rollout with a wrong
-// address, TLS name or network policy does not replace gateways that work. Until a service was
-// reached, that takes without bound. After that the gateway is ready when all services were
-// reached, or after startupWait, but not with another service at the address of one that was never
-// reached.
+// address, TLS name or network policy does not replace gateways that work. It is not ready until it
+// has reached a first service, however long that takes. Then it waits until it has reached all
+// services, or for startupWait, and longer while another service answers at the address of one that
+// it has never reached.
 //
 // A gateway that was ready once stays ready: an outage of services must not take all gateways out
 // of a balancer.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxAge        = time.Second / 2 // of the state that clients share, because each reading gathers all metrics
-	busiestTokens = 10              // on the page
+	maxAge     = time.Second / 2 // of the state that clients share, because each reading gathers all metrics
+	busyOnPage = 10              // tokens with the most requests on the page
 )
 
 // State is the state of a gateway at one moment, as the page shows it.
@@ -52,11 +52,11 @@ func (a *Admin) state(w http.ResponseWriter, _ *http.Request) {
 
 // readState reads the state of the gateway. The caller holds a.mu.
 func (a *Admin) readState() State {
-	now, active, r, history := a.now(), a.options.Active(), a.read(), a.samples
+	now, active, r, history := a.now(), a.options.Active(), a.readMetrics(), a.samples
 	s := State{
 		At: now, Host: a.options.Host, Version: a.options.Version, Draining: a.phase.Load() == draining,
 		Dependencies: a.dependencies(now), Limits: a.store().text(), InFlight: r.gauges[metricInFlight],
-		Busiest: a.busy(busiestTokens), Config: active.Configuration, Traffic: history.traffic(),
+		Busiest: a.busy(busyOnPage), Config: active.Configuration, Traffic: history.traffic(),
 		store: a.store(), failures: history.failures(), denials: history.denials(), routes: active.Gateway.Routes(),
 		staleFor: staleForKey + " (" + config.DurationText(time.Duration(active.Loaded.Authn.StaleFor)) + ")",
 		freshFor: freshForKey + " (" + config.DurationText(time.Duration(active.Loaded.Authn.FreshFor)) + ")",
@@ -107,5 +107,5 @@ type Reload struct {
 func (a *Admin) config(w http.ResponseWriter, r *http.Request) {
 	active := a.options.Active()
 	active.Values = active.Loaded.Effective()
-	respond(w, read(r).problems, func() any { return active.Configuration })
+	respond(w, decodeParameters(r).problems, func() any { return active.Configuration })
 }

@@ -40,7 +40,7 @@ type Busy struct {
 }
 
 func (a *Admin) busiest(w http.ResponseWriter, r *http.Request) {
-	p := read(r, "n")
+	p := decodeParameters(r, "n")
 	n := p.count("n", busyDefault, busyMax)
 	respond(w, p.problems, func() any { return Busy{Scope: ThisGateway, Tokens: a.busy(n)} })
 }
@@ -58,7 +58,7 @@ func (a *Admin) busy(n int) []BusyToken {
 
 // names returns the names of the tokens and teams whose ids are in the body.
 func (a *Admin) names(w http.ResponseWriter, r *http.Request) {
-	p := read(r)
+	p := decodeParameters(r)
 	var ids []string
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxNamesBody)).Decode(&ids)
 	if err != nil || len(ids) > MaxNames {
@@ -91,7 +91,7 @@ type FoundTokens struct {
 }
 
 func (a *Admin) tokens(w http.ResponseWriter, r *http.Request) {
-	p := read(r, "q")
+	p := decodeParameters(r, "q")
 	text := p.text("q", maxName)
 	respond(w, p.problems, func() any { return a.find(text) })
 }

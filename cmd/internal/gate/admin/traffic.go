@@ -23,7 +23,7 @@ type samples []readings
 
 // sample adds a sample to the history.
 func (a *Admin) sample() {
-	r := a.read()
+	r := a.readMetrics()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.samples = append(slices.Clone(a.samples[max(0, len(a.samples)-points):]), r)
@@ -305,8 +305,8 @@ type readings struct {
 	gauges   map[string]float64 // by metric, or service for calls in flight
 }
 
-// read gathers the metrics. On an error of one collector it uses the metrics of the others.
-func (a *Admin) read() readings {
+// readMetrics gathers the metrics. On an error of one collector it uses the metrics of the others.
+func (a *Admin) readMetrics() readings {
 	families, _ := a.options.Metrics.Gather()
 	r := readings{
 		at: a.options.Clock().UTC(), counters: [groups]counters{{}, {}, {}}, gauges: make(map[string]float64),

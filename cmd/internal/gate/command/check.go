@@ -45,16 +45,16 @@ func (o *check) run(ctx context.Context, e Environment) error {
 	if err != nil {
 		return err
 	}
-	outside := &wiring.Check{Loaded: loaded, OK: func(key, what string) {
+	checked := &wiring.Check{Loaded: loaded, OK: func(key, what string) {
 		if o.Live {
 			fmt.Fprintf(e.Out, "ok: %s: %s\n", key, what)
 		}
 	}}
-	found := outside.Machine(ctx)
+	found := checked.Machine(ctx)
 	if o.Live {
 		ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
-		found = outside.Live(ctx)
+		found = checked.Live(ctx)
 	}
 	if !o.AllowExpired { // else they are among the warnings
 		found = append(found, loaded.InvalidCertificates(time.Now())...)

@@ -27,8 +27,8 @@ const RenewBefore = 30 * 24 * time.Hour
 func (v *validator) files() {
 	content := make(map[string][]byte) // by key
 	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
-		isElsewhere := slices.ContainsFunc(v.elsewhere, func(s Setting) bool { return s.Key == leaf.key })
-		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" && !isElsewhere {
+		ofRunning := slices.ContainsFunc(v.running, func(s Setting) bool { return s.Key == leaf.key })
+		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" && !ofRunning {
 			text, err := v.loaded.Reader.Read(string(path))
 			if err != nil {
 				v.refuse(leaf.key, "names a file that cannot be read: %v", err)
@@ -38,7 +38,7 @@ func (v *validator) files() {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(content)) {
-		if !v.partly && !strings.HasSuffix(key, ".key_file") {
+		if !v.skipCertificates && !strings.HasSuffix(key, ".key_file") {
 			v.certificate(key, content)
 		}
 	}
@@ -61,9 +61,9 @@ func (v *validator) certificate(key string, content map[string][]byte) {
 	v.loaded.Certificates = append(v.loaded.Certificates, Certificate{key, begins, ends})
 }
 
-// Reread returns the certificates that are in use if the files of the configuration are read again,
-// by key: those of a group of files that fit together, and else those of inUse.
-func (l Loaded) Reread(inUse []Certificate) []Certificate {
+// RereadCertificates reads the files of the configuration again, and returns the certificates that
+// new connections use, sorted by key. Of files that do not fit together, these are those of inUse.
+func (l Loaded) RereadCertificates(inUse []Certificate) []Certificate {
 	v := &validator{loaded: &Loaded{Config: l.Config, Reader: l.Reader}}
 	v.files()
 	isRefused := func(c Certificate) bool {

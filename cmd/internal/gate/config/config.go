@@ -186,7 +186,7 @@ func (v *validator) routes() {
 	}
 	known := operations()
 	for _, id := range slices.Sorted(maps.Keys(c.Routes)) {
-		key := named(routesKey, id)
+		key := entryKey(routesKey, id)
 		if !slices.Contains(known, id) {
 			v.refuse(key, "is not an operation of the API%s", suggestionOf(id, known))
 			continue

@@ -100,7 +100,7 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 	d.pairs(n, key, join, func(name, child *yaml.Node, childKey string) {
 		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value })
 		if at < 0 || name.Kind != yaml.ScalarNode {
-			d.refuse(name, named(key, name.Value), "is not a key%s", suggestion(name.Value, known))
+			d.refuse(name, entryKey(key, name.Value), "is not a key%s", suggestion(name.Value, known))
 			return
 		}
 		d.value(v.FieldByIndex(known[at].Index), childKey, child)
@@ -148,7 +148,7 @@ func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
 		return
 	}
 	form, result := namesOf(v.Type()), reflect.MakeMap(v.Type())
-	d.pairs(n, key, named, func(name, child *yaml.Node, childKey string) {
+	d.pairs(n, key, entryKey, func(name, child *yaml.Node, childKey string) {
 		if tag := name.ShortTag(); name.Kind != yaml.ScalarNode || tag == "!!merge" || tag == "!!null" {
 			d.refuse(name, childKey, "has no name; quote a name that YAML would read as another type")
 			return

@@ -185,10 +185,10 @@ var (
 	likeToken = regexp.MustCompile(`live_[0-9A-Za-z]{8}`) // also with another prefix, mistyped or cut off
 )
 
-// named returns the key of an entry with a free name: rate_limit.classes.partner, or
+// entryKey returns the key of an entry with a free name: rate_limit.classes.partner, or
 // rate_limit.classes."a.b" for a name that is ambiguous in a key. A name that looks like a token is
 // hidden: keys are printed.
-func named(mapping, name string) string {
+func entryKey(mapping, name string) string {
 	switch {
 	case likeToken.MatchString(name):
 		name = hidden
@@ -203,7 +203,7 @@ func parentKey(key string) string { return key[:max(strings.LastIndexAny(key, ".
 
 // A leaf is a value without values under it.
 type leaf struct {
-	field // of its mapping; of the list for an item
+	field // that has the value, or the list of an item
 
 	key   string
 	value reflect.Value
@@ -255,7 +255,7 @@ func walk(l leaf, yield func(leaf) bool) bool {
 		return true
 	case isDictionary(t) && l.value.Len() > 0:
 		for name, entry := range entries(l.value) {
-			if !walk(leaf{l.field, named(l.key, name), entry}, yield) {
+			if !walk(leaf{l.field, entryKey(l.key, name), entry}, yield) {
 				return false
 			}
 		}
@@ -264,8 +264,8 @@ func walk(l leaf, yield func(leaf) bool) bool {
 	return yield(l)
 }
 
-// same reports whether two values of a key are equal, including secrets.
-func same(a, b reflect.Value) bool {
+// equalValues reports whether two values of a key are equal, including secrets.
+func equalValues(a, b reflect.Value) bool {
 	text := func(v reflect.Value) (texts []string) {
 		for leaf := range leaves(v) {
 			texts = append(texts, leaf.key, leaf.revealed())

@@ -145,16 +145,16 @@ func (c RateLimit) Assignments() []Assignment {
 	for _, name := range slices.Sorted(maps.Keys(c.Classes)) {
 		class := c.Classes[name]
 		list = append(list, Assignment{
-			Class: name, Key: named(classesKey, name), Teams: class.Teams, Tokens: class.Tokens,
+			Class: name, Key: entryKey(classesKey, name), Teams: class.Teams, Tokens: class.Tokens,
 			Override: Override{Limits: class.Limits, Owner: class.Owner, Reason: class.Reason, Expires: class.Expires},
 		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Teams)) {
-		list = append(list, Assignment{Class: ratelimit.ClassTeam, Key: named(teamsKey, id), Teams: []string{id},
+		list = append(list, Assignment{Class: ratelimit.ClassTeam, Key: entryKey(teamsKey, id), Teams: []string{id},
 			Override: c.Teams[id]})
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Tokens)) {
-		list = append(list, Assignment{Class: ratelimit.ClassToken, Key: named(tokensKey, id), Tokens: []string{id},
+		list = append(list, Assignment{Class: ratelimit.ClassToken, Key: entryKey(tokensKey, id), Tokens: []string{id},
 			Override: c.Tokens[id]})
 	}
 	for i := range list[1:] {

@@ -107,7 +107,7 @@ func Load(o Options) (Loaded, error) {
 	loaded.Warnings = warnings
 	loaded.RateLimit.nameLimits()
 	loaded.origins = d.origins
-	v := &validator{loaded: &loaded, refused: d.problems, partly: o.Under != "", elsewhere: running}
+	v := &validator{loaded: &loaded, refused: d.problems, skipCertificates: o.Under != "", running: running}
 	d.problems = append(d.problems, v.validate()...).under(o.Under)
 	if len(d.problems) > 0 {
 		if loaded.Path == "" && !o.NoFile {

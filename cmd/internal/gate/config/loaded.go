@@ -142,7 +142,7 @@ func RestartProblems(running, next Loaded) Problems {
 	var problems Problems
 	before, after := reflect.ValueOf(running.Config), reflect.ValueOf(next.Config)
 	for _, key := range Keys() {
-		if key.Restart != "" && !same(before.FieldByIndex(key.index), after.FieldByIndex(key.index)) {
+		if key.Restart != "" && !equalValues(before.FieldByIndex(key.index), after.FieldByIndex(key.index)) {
 			problems = append(problems, problem(next.where(key.Name), key.Name, "a change needs a restart (%s)", key.Restart))
 		}
 	}
@@ -193,9 +193,10 @@ func (l Loaded) isExplicit(of leaf) bool {
 // shown returns the value as text, with quotes for an empty one.
 func (l leaf) shown() string { return cmp.Or(l.String(), `""`) }
 
-// settingsOf returns values of a running gateway as settings from what source returns; a value
-// without one is left out. The whole list or mapping of a value is that of the gateway. A secret is
-// a placeholder, with the form that each secret may have.
+// settingsOf converts values of a running gateway to settings, one for each key: a list or a
+// dictionary is set as a whole. source returns the origin of a value; a value for which it returns
+// "" is left out. The value of a secret, which is not shown, is a placeholder in a form that every
+// secret may have.
 func settingsOf(running []Value, source func(Key, Value) string) (settings []Setting, err error) {
 	keys := Keys()
 	for _, v := range running {

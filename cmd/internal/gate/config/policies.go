@@ -44,11 +44,10 @@ func NextExpiry(p *ratelimit.Policies) time.Time {
 	return next
 }
 
-// limits is the limits of a policy as a key of a map.
-type limits [ratelimit.MaxLimits]ratelimit.Limit
+// policyKey is the limits of a policy as a key of a map.
+type policyKey [ratelimit.MaxLimits]ratelimit.Limit
 
-// policyCache maps limits to their policy.
-type policyCache map[limits]*ratelimit.Policy
+type policyCache map[policyKey]*ratelimit.Policy
 
 // byLimits returns the policies of the assignments.
 func byLimits(p *ratelimit.Policies) policyCache {
@@ -57,7 +56,7 @@ func byLimits(p *ratelimit.Policies) policyCache {
 		return cache
 	}
 	for _, a := range p.All() {
-		var key limits
+		var key policyKey
 		copy(key[:], a.Policy.Limits())
 		cache[key] = a.Policy
 	}
@@ -66,7 +65,7 @@ func byLimits(p *ratelimit.Policies) policyCache {
 
 // get returns the policy of the limits, made at the first call for them.
 func (c policyCache) get(list []ratelimit.Limit) (*ratelimit.Policy, error) {
-	var key limits
+	var key policyKey
 	copy(key[:], list)
 	if p := c[key]; p != nil && len(list) <= len(key) { // NewPolicy refuses a longer list
 		return p, nil

@@ -117,10 +117,13 @@ func problem(at origin, key, format string, args ...any) Problem {
 type validator struct {
 	loaded   *Loaded
 	refused  Problems // of the decoder; their keys get no further problem
-	partly   bool     // for a command that calls a running gateway, which may use earlier contents of its files
 	problems Problems
-
-	elsewhere []Setting // of a gateway that may run on another machine: their files are not read
+	// skipCertificates is set for a command that calls a running gateway, which may use earlier
+	// contents of its files.
+	skipCertificates bool
+	// running has the settings of a running gateway. Its files are not read: it may be on another
+	// machine.
+	running []Setting
 }
 
 func (v *validator) refuse(key, format string, args ...any) {

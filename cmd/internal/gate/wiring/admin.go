@@ -13,7 +13,7 @@ func newAdmin(c common, d *dependencies, b *builder, a *activeConfig, public *ht
 	settings := c.Loaded.Admin
 	pages := admin.New(admin.Options{
 		Active: a.report, Clients: d.clients, Authenticator: d.authenticator, Limits: d.limiter, Redis: d.limiter.redis(),
-		Busiest: b.decisions.busiest,
+		Busiest: b.busiest.sketch,
 		Capacities: []admin.Capacity{
 			{Name: "capacity", Resource: "requests in flight", Stats: b.loadLimit.Stats},
 			{Name: "connections", Resource: "open connections", Stats: public.Connections},

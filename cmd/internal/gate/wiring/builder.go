@@ -17,7 +17,7 @@ type builder struct {
 	traces    *tracing.Provider
 	loadLimit *gateway.LoadLimit
 	refunds   *gateway.Refunds
-	decisions *decisions
+	busiest   busiestTokens
 }
 
 func newBuilder(c common, d *dependencies) (*builder, error) {
@@ -30,7 +30,7 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	decisions := &decisions{heavyhitters.New()}
+	busiest := busiestTokens{heavyhitters.New()}
 	refunds := gateway.NewRefunds(gateway.RefundsOptions{
 		Limiter: d.limiter, Metrics: metrics, Logger: c.Logger, Lines: c.logs.requests.Failed,
 	})
@@ -44,17 +44,17 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 		Refunds:       refunds,
 		RetrySpread:   gateway.NewRetrySpread(d.limiter.numGateways),
 		LoadLimit:     loadLimit,
-		Decisions:     decisions,
+		Decisions:     busiest,
 		Logger:        c.Logger,
 		Lines:         c.logs.requests,
 		Metrics:       metrics,
 	}
-	return &builder{options, d.traces, loadLimit, refunds, decisions}, nil
+	return &builder{options, d.traces, loadLimit, refunds, busiest}, nil
 }
 
 // tasks returns the background tasks, without the refunds, which end before the others.
 func (b *builder) tasks() []func(context.Context) error {
-	return []func(context.Context) error{b.decisions.busiest.Run, b.cutOffOverdue}
+	return []func(context.Context) error{b.busiest.sketch.Run, b.cutOffOverdue}
 }
 
 // cutOffEvery is the interval at which overdue responses are cut off.

@@ -40,7 +40,8 @@ type sharedLimits struct {
 }
 
 func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err error) {
-	redisConfig, current := c.Loaded.RateLimit.Redis, new(atomic.Pointer[config.RateLimit]) // current changes with reloads
+	redisConfig := c.Loaded.RateLimit.Redis
+	current := new(atomic.Pointer[config.RateLimit]) // a reload changes it
 	current.Store(&c.Loaded.RateLimit)
 	tlsConfig, err := redisTLS(redisConfig.TLS, c.Logger)
 	if err != nil {

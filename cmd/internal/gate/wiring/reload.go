@@ -120,7 +120,7 @@ func (r *reloader) reloadLocked(t trigger) error {
 	if err != nil {
 		// New connections read the TLS files themselves, although the reload is refused: report the
 		// certificates that they use now.
-		r.active.setCertificates(before.loaded.Reread(*r.active.certificates.Load()))
+		r.active.setCertificates(before.loaded.RereadCertificates(*r.active.certificates.Load()))
 		return r.reportRefused(t, err)
 	}
 	r.apply(before, next)

@@ -17,12 +17,13 @@ type watcher struct {
 	loaded fingerprint
 }
 
-// A fileHash is the hash of a file. It is reused while the identity of the file stays, once two
-// hashes agreed: in the moment of the first one the file could still change without another time.
+// A fileHash is the hash of a file. It is reused while the identity of the file, which has the time
+// of its last change, stays the same, but only once two readings had the same hash: a file that is
+// written twice within the resolution of that time keeps its identity.
 type fileHash struct {
 	identity string
 	hash     fingerprint
-	agreed   bool
+	twice    bool // two readings had this hash
 }
 
 // changed reports whether the files differ from those that were loaded and are the same as at the
@@ -59,7 +60,7 @@ func (w *watcher) hash(path string) (fileHash, bool) {
 		return fileHash{}, false
 	}
 	before := w.hashes[path]
-	if before.agreed && before.identity == identity {
+	if before.twice && before.identity == identity {
 		return before, true
 	}
 	content, err := w.files.Read(path)
@@ -67,7 +68,7 @@ func (w *watcher) hash(path string) (fileHash, bool) {
 		return fileHash{}, false
 	}
 	h := fileHash{identity: identity, hash: sha256.Sum256(content)}
-	h.agreed = before.identity == identity && before.hash == h.hash
+	h.twice = before.identity == identity && before.hash == h.hash
 	return h, true
 }
 
