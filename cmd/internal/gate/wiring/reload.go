@@ -9,13 +9,13 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/filereader"
 	"opsgate/internal/pulse"
 )
 
 const (
-	// pollEvery is the interval of looking at the files. Polling detects changes that kernel
-	// notifications miss: replaced links and network file systems. A changed file is read again
-	// after settleFor.
+	// pollEvery is the interval of looking at the files. A changed file is read again after
+	// settleFor.
 	pollEvery = 500 * time.Millisecond
 	settleFor = 50 * time.Millisecond
 	// retryEvery is the interval at which a refused configuration is read again without a change of
@@ -33,8 +33,10 @@ type reloader struct {
 	parts   *reloadableParts
 	metrics *configMetrics
 
-	mu      sync.Mutex // held during a change of the configuration
-	watcher watcher
+	mu sync.Mutex // held during a change of the configuration
+	// watcher has loaded nothing at the start, so that polling begins with a reload: a file may have
+	// changed after the first read.
+	watcher filereader.Watcher
 	lastErr string // of the last reload; "" if it succeeded
 	triedAt time.Time
 }
@@ -48,7 +50,7 @@ func newReloader(c common, b *builder, a *activeConfig, p *reloadableParts) (*re
 	metrics.setActive(first.version, first.since)
 	return &reloader{
 		common: c, logger: c.logs.reloads, builder: b, active: a, parts: p, metrics: metrics,
-		watcher: watcher{files: c.Loaded.Reader},
+		watcher: filereader.Watcher{Reader: c.Loaded.Reader},
 	}, nil
 }
 
@@ -75,7 +77,7 @@ func (r *reloader) poll() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expire()
-	changed, pending := r.watcher.changed(r.active.snapshot.Load().files)
+	changed, pending := r.watcher.Changed(r.active.snapshot.Load().files)
 	switch {
 	case pending:
 		return settleFor
@@ -99,19 +101,19 @@ func (r *reloader) reload(t trigger) error {
 // reloadLocked is reload for a caller that holds r.mu.
 func (r *reloader) reloadLocked(t trigger) error {
 	if !t.automatic {
-		r.watcher.forget()
+		r.watcher.Forget()
 		r.Notifier.Reloading()
 		defer r.Notifier.Serving()
 	}
 	before := r.active.snapshot.Load()
-	filesRead := r.watcher.fingerprint(before.files)
+	filesRead := r.watcher.Fingerprint(before.files)
 	loaded, err := r.Load()
-	if t.automatic && r.watcher.fingerprint(before.files) != filesRead {
+	if t.automatic && r.watcher.Fingerprint(before.files) != filesRead {
 		return nil // the files are being written: a later poll reads them
 	}
 	// If the new configuration has other files than before, their fingerprint differs, and a poll
 	// reloads once more, which changes nothing.
-	r.watcher.loaded, r.triedAt = filesRead, r.Clock()
+	r.watcher.Loaded, r.triedAt = filesRead, r.Clock()
 	var next *snapshot
 	var change *backendclient.Change
 	if err == nil {

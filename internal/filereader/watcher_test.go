@@ -1,11 +1,10 @@
-package wiring
+package filereader
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
-	"opsgate/internal/filereader"
 	"opsgate/internal/testkit"
 )
 
@@ -22,8 +21,8 @@ func TestFilesAreReadWhenTwoReadingsAgree(t *testing.T) {
 	keep := func(string) {}
 	put("first")
 	files := []string{path}
-	w := watcher{files: new(filereader.Reader)}
-	w.loaded = w.fingerprint(files)
+	w := Watcher{Reader: new(Reader)}
+	w.Loaded = w.Fingerprint(files)
 	for i, step := range []struct {
 		change func(text string)
 		text   string
@@ -37,9 +36,9 @@ func TestFilesAreReadWhenTwoReadingsAgree(t *testing.T) {
 		{remove, "", false}, {keep, "", true},
 	} {
 		step.change(step.text)
-		got, _ := w.changed(files)
+		got, _ := w.Changed(files)
 		if got {
-			w.loaded = w.fingerprint(files)
+			w.Loaded = w.Fingerprint(files)
 		}
 		if got != step.want {
 			t.Errorf("step %d, %q: changed is %t", i, step.text, got)

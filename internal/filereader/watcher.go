@@ -1,20 +1,19 @@
-package wiring
+package filereader
 
 import (
 	"crypto/sha256"
 	"io"
-
-	"opsgate/internal/filereader"
 )
 
-// A watcher detects changed files.
-type watcher struct {
-	files  *filereader.Reader
+// A Watcher detects changed files. Its methods must not be called at the same time.
+type Watcher struct {
+	Reader *Reader
+	// Loaded is the Fingerprint of the files when their user last read them. While it is zero, the
+	// files count as changed.
+	Loaded Fingerprint
+
 	hashes map[string]fileHash // by path
-	latest fingerprint         // of the last call of changed
-	// loaded is that of the files when the configuration was last read. It is zero at the start, so
-	// that polling begins with a reload: a file may have changed after the first read.
-	loaded fingerprint
+	latest Fingerprint         // of the last call of Changed
 }
 
 // A fileHash is the hash of a file. It is reused while the identity of the file, which has the time
@@ -22,23 +21,23 @@ type watcher struct {
 // written twice within the resolution of that time keeps its identity.
 type fileHash struct {
 	identity string
-	hash     fingerprint
+	hash     Fingerprint
 	twice    bool // two readings had this hash
 }
 
-// changed reports whether the files differ from those that were loaded and are the same as at the
+// Changed reports whether the files differ from those that were loaded and are the same as at the
 // last call. Files that change between two calls are still being written: pending is true.
-func (w *watcher) changed(paths []string) (changed, pending bool) {
+func (w *Watcher) Changed(paths []string) (changed, pending bool) {
 	before := w.latest
-	w.latest = w.fingerprint(paths)
-	return w.latest == before && w.latest != w.loaded, w.latest != before
+	w.latest = w.Fingerprint(paths)
+	return w.latest == before && w.latest != w.Loaded, w.latest != before
 }
 
-// A fingerprint is a hash of the contents of files, including which of them cannot be read.
-type fingerprint [sha256.Size]byte
+// A Fingerprint is a hash of the contents of files, including which of them cannot be read.
+type Fingerprint [sha256.Size]byte
 
-// fingerprint returns the fingerprint of files.
-func (w *watcher) fingerprint(paths []string) (f fingerprint) {
+// Fingerprint returns the fingerprint of files.
+func (w *Watcher) Fingerprint(paths []string) (f Fingerprint) {
 	sum, hashes := sha256.New(), make(map[string]fileHash, len(paths))
 	for _, path := range paths {
 		h, readable := w.hash(path)
@@ -54,8 +53,8 @@ func (w *watcher) fingerprint(paths []string) (f fingerprint) {
 }
 
 // hash returns the hash of a file, and whether it could be read.
-func (w *watcher) hash(path string) (fileHash, bool) {
-	identity, err := w.files.Identity(path)
+func (w *Watcher) hash(path string) (fileHash, bool) {
+	identity, err := w.Reader.Identity(path)
 	if err != nil {
 		return fileHash{}, false
 	}
@@ -63,7 +62,7 @@ func (w *watcher) hash(path string) (fileHash, bool) {
 	if before.twice && before.identity == identity {
 		return before, true
 	}
-	content, err := w.files.Read(path)
+	content, err := w.Reader.Read(path)
 	if err != nil {
 		return fileHash{}, false
 	}
@@ -72,5 +71,5 @@ func (w *watcher) hash(path string) (fileHash, bool) {
 	return h, true
 }
 
-// forget makes the next fingerprint hash every file.
-func (w *watcher) forget() { w.hashes = nil }
+// Forget makes the next Fingerprint hash every file.
+func (w *Watcher) Forget() { w.hashes = nil }
