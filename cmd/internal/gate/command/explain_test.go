@@ -309,24 +309,6 @@ func TestAdminCommandsOverTLS(t *testing.T) {
 	}
 }
 
-// awaitOutage waits until the gateway has noticed that there is no Redis.
-func (g *gateway) awaitOutage(t *testing.T) {
-	t.Helper()
-	testkit.Eventually(t, "the outage of Redis begins", func() bool {
-		return strings.Contains(words(g.opsgate(t, "limits", tokenID).out), "\nstore mode local")
-	})
-}
-
-func TestLimitsNamesTheOnlyGatewayWithoutRedis(t *testing.T) {
-	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}
-rate_limit: {store: redis, expected_replicas: 1, redis: {addresses: ["127.0.0.1:1"]}}
-`)
-	g.awaitOutage(t)
-	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, ", replicas 1, breaker state open, cause ") {
-		t.Errorf("got %+v", got)
-	}
-}
-
 // Without Redis, each gateway admits its share, and a reset affects this gateway only.
 func TestLimitsShowsTheShareWithoutRedis(t *testing.T) {
 	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}
@@ -336,7 +318,9 @@ rate_limit:
   redis: {addresses: ["127.0.0.1:1"]}
   limits: [{requests: 1000, per: 1h}]
 `)
-	g.awaitOutage(t)
+	testkit.Eventually(t, "the outage of Redis begins", func() bool {
+		return strings.Contains(words(g.opsgate(t, "limits", tokenID).out), "\nstore mode local")
+	})
 	const want = ", replicas 3, breaker state open, cause "
 	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, want) || !strings.Contains(words(got.out), "\nhour 1000 1h false 334 ") {
 		t.Errorf("got %+v", got)

@@ -96,29 +96,23 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		}
 		names[key.Variable] = true
 	}
-	schema, err := config.Schema()
-	testkit.Must(t, err)
-	var decoded any
-	testkit.Must(t, json.Unmarshal(schema, &decoded))
-	describedEverywhere(t, "", decoded)
+	describedEverywhere(t, "", orderedSchema(t))
 }
 
 // describedEverywhere checks the properties of a schema at any depth.
-func describedEverywhere(t *testing.T, path string, schema any) {
+func describedEverywhere(t *testing.T, path string, schema *writable.Schema) {
 	t.Helper()
-	mapping, _ := schema.(map[string]any)
-	properties, _ := mapping["properties"].(map[string]any)
-	for name, property := range properties {
-		if p, _ := property.(map[string]any); p["description"] == nil {
+	if schema == nil {
+		return
+	}
+	for name, property := range schema.Properties.FromOldest() {
+		if property.Description == "" {
 			t.Errorf("the schema does not describe %s.%s", path, name)
 		}
 		describedEverywhere(t, path+"."+name, property)
 	}
-	for _, inside := range []string{"items", "additionalProperties"} {
-		if schema, ok := mapping[inside].(map[string]any); ok {
-			describedEverywhere(t, path+"[]", schema)
-		}
-	}
+	describedEverywhere(t, path+"[]", schema.Items)
+	describedEverywhere(t, path+"[]", schema.AdditionalProperties)
 }
 
 // The table of keys is made from the structs.
