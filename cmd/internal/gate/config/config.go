@@ -31,7 +31,7 @@ import (
 type Config struct {
 	Listen          string    `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API, :8080 behind a load balancer. Port 0 picks a free one."`
 	PublicURL       string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each page."`
-	SecurityContact string    `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in security.txt; none by default."`
+	SecurityContact string    `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in security.txt."`
 	Admin           Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
 	TokenPrefix     string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
 	TrustedProxies  []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
@@ -79,8 +79,8 @@ func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
 
 // TLS is the TLS of the public listener.
 type TLS struct {
-	CertFile File `yaml:"cert_file" doc:"Certificate chain of the public listener, in PEM."`
-	KeyFile  File `yaml:"key_file" doc:"The certificate's key, in PEM."`
+	CertFile File `yaml:"cert_file" doc:"Certificate chain of the public listener."`
+	KeyFile  File `yaml:"key_file" doc:"The certificate's key."`
 }
 
 // HTTP is the limits of the public listener, for each client and for all clients.
@@ -132,18 +132,18 @@ type Shutdown struct {
 // Admin is the listener for operators.
 type Admin struct {
 	Listen string `yaml:"listen" of:"gateway" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
-	Token  Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
+	Token  Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more. As ${NAME} or ${file:PATH}."`
 
-	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the same; none by default."`
+	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the same."`
 
 	TLS AdminTLS `yaml:"tls" doc:"TLS of the admin listener; none without cert_file."`
 }
 
 // AdminTLS is the TLS of the admin listener.
 type AdminTLS struct {
-	CertFile     File `yaml:"cert_file" doc:"Certificate chain of the admin listener, in PEM."`
-	KeyFile      File `yaml:"key_file" doc:"The certificate's key, in PEM."`
-	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of client certificates, which are then required; none by default."`
+	CertFile     File `yaml:"cert_file" doc:"Certificate chain of the admin listener."`
+	KeyFile      File `yaml:"key_file" doc:"The certificate's key."`
+	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of client certificates, which are then required."`
 }
 
 // adminTokenMin is the minimum length of the admin token and of that for metrics.

@@ -29,9 +29,9 @@ type Upstream struct {
 // ClientTLS is the TLS of connections that the gateway makes.
 type ClientTLS struct {
 	Enabled    bool   `yaml:"enabled" doc:"Whether connections use TLS."`
-	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate, in PEM; by default those of the system."`
-	CertFile   File   `yaml:"cert_file" doc:"The gateway's client certificate, in PEM, if the server requires one."`
-	KeyFile    File   `yaml:"key_file" doc:"Key of cert_file, in PEM."`
+	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate; by default those of the system."`
+	CertFile   File   `yaml:"cert_file" doc:"The gateway's client certificate, if the server requires one."`
+	KeyFile    File   `yaml:"key_file" doc:"Key of cert_file."`
 	ServerName string `yaml:"server_name" doc:"Name in the server's certificate, if it differs from the address."`
 }
 

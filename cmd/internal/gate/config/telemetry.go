@@ -64,9 +64,9 @@ type Tracing struct {
 
 // TracingTLS is the TLS of connections to a collector with https or grpcs.
 type TracingTLS struct {
-	CAFile   File `yaml:"ca_file" doc:"Roots of the collector's certificate, in PEM; by default those of the system."`
-	CertFile File `yaml:"cert_file" doc:"The gateway's client certificate, in PEM, if the collector requires one."`
-	KeyFile  File `yaml:"key_file" doc:"Key of cert_file, in PEM."`
+	CAFile   File `yaml:"ca_file" doc:"Roots of the collector's certificate; by default those of the system."`
+	CertFile File `yaml:"cert_file" doc:"The gateway's client certificate, if the collector requires one."`
+	KeyFile  File `yaml:"key_file" doc:"Key of cert_file."`
 }
 
 // A ParentTrust is the callers whose traces are continued.
