@@ -211,13 +211,13 @@ func (m *metric) labelsText() (labels, values string) {
 	if len(m.labels) == 0 {
 		return "", ""
 	}
-	names := slices.Sorted(maps.Keys(m.labels))
+	names, text := slices.Sorted(maps.Keys(m.labels)), new(strings.Builder)
 	for _, label := range names {
 		if listed := m.listed(label); len(listed) > 0 {
-			values += " `" + label + "`: `" + strings.Join(listed, "`, `") + "`."
+			fmt.Fprintf(text, " `%s`: `%s`.", label, strings.Join(listed, "`, `"))
 		}
 	}
-	return "{" + strings.Join(names, ",") + "}", values
+	return "{" + strings.Join(names, ",") + "}", text.String()
 }
 
 // listed returns the values of a label if it has several. Values of limit and policy are names from
