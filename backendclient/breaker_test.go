@@ -3,6 +3,7 @@ package backendclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -433,12 +434,21 @@ func TestABreakerWithoutCallsCloses(t *testing.T) {
 	}
 }
 
+// Calls that began before the change do not count.
 func TestChangedBreakerSettingsCloseTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
 		clients := broken(t, w, func(o *backendclient.Options) { o.Logger, o.Registerer = slog.New(log), registry })
+		w.answer = func(context.Context) error {
+			time.Sleep(500 * time.Millisecond)
+			return status.Error(codes.Unauthenticated, "no certificate")
+		}
+		for i := range 20 {
+			go func() { _ = callOf(t, clients, fmt.Sprint("team-", i), time.Second) }()
+		}
+		synctest.Wait()
 		s := backendclient.DefaultSettings()
-		s.MaxInFlight = 7
+		s.MaxInFlight = 700
 		clients.Apply(s)
 		if !isRefused(t, call(t, clients), backendclient.ReasonBreakerOpen) {
 			t.Error("a change of other settings closed the breaker")
@@ -452,24 +462,6 @@ func TestChangedBreakerSettingsCloseTheBreaker(t *testing.T) {
 		if line := lastLine(log); !strings.Contains(line, "circuit breaker is closed service=fleet method=GetServer reason=its settings were changed") {
 			t.Errorf("logged %q", line)
 		}
-		w.answer = always(nil)
-		if err := call(t, clients); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestCallsOnAReplacedBreakerAreNotReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := make(lines, 100)
-		clients := overWire(t, &wire{answer: hang}, func(o *backendclient.Options) { o.Logger = slog.New(log) })
-		for range 20 {
-			go func() { _ = callFor(t, clients, time.Second) }()
-		}
-		synctest.Wait()
-		s := backendclient.DefaultSettings()
-		s.Breaker.OpenFor = time.Minute
-		clients.Apply(s)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		mustBe(t, clients, breaker.Closed)

@@ -17,7 +17,6 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/endpoints"
-	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -156,25 +155,5 @@ func TestAFrozenEndpointGetsNoNewCalls(t *testing.T) {
 		if n := first - begin; int64(load.failures) > n {
 			t.Errorf("%d calls failed, and %d were made in the first second: %v", load.failures, n, load.reasons)
 		}
-	})
-}
-
-// A policy that refuses the gateway at one of two endpoints answers at once, so the endpoint would
-// seem the least busy. A service that denies a resource works.
-func TestAnEndpointThatRefusesTheGatewayIsEjected(t *testing.T) {
-	var refused atomic.Int64
-	right, wrong := answering(t, func(string, []byte) error { return errProbed }), answering(t, func(string, []byte) error {
-		refused.Add(1)
-		return status.Error(codes.PermissionDenied, "RBAC: access denied")
-	})
-	clients := dial(t, fleetAt("static:///"+right+","+wrong), backendclient.Quicken, func(o *backendclient.Options) {
-		backendclient.EjectFor(o, time.Hour)
-		o.Breaker.MinRequests = 100_000
-	})
-	awaitStates(t, clients, map[string]endpoints.State{right: endpoints.Ready, wrong: endpoints.Ready})
-	eventually(t, clients, func() bool { return refused.Load() > 20 }) // it gets calls that name a resource
-	testkit.Eventually(t, "the endpoint is ejected", func() bool {
-		_, _ = clients.Fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: "a"})
-		return states(clients)[wrong] == endpoints.Ejected
 	})
 }

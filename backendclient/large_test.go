@@ -132,21 +132,6 @@ func TestCallWhoseResponseWaitsHoldsItsSlot(t *testing.T) {
 	})
 }
 
-func TestDisconnectedClientDoesNotWaitToHaveItsResponseDecoded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		response := encoded(t, runtime.GOMAXPROCS(0)<<20)
-		clients := responding(t, &response)
-		var first, second largeCall
-		testkit.Must(t, first.do(t, clients, "a"))
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Millisecond, cancel)
-		_, err := clients.Fleet.GetServer(largeContext{ctx, &second}, &fleetv1.GetServerRequest{TeamId: "a"})
-		if failure(t, err).Code != codes.Canceled {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
 func TestInvalidLargeResponseIsInternal(t *testing.T) {
 	response := append(encoded(t, 100_000), "not a message"...)
 	clients := responding(t, &response)

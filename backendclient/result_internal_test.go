@@ -24,6 +24,8 @@ func TestWhatACallShowsOfItsEndpoint(t *testing.T) {
 	}{
 		{"success", codes.OK, true, false, endpoints.Success},
 		{"an answer of the service", codes.NotFound, true, false, endpoints.Success},
+		{"a resource is denied", codes.PermissionDenied, true, false, endpoints.Success},
+		{"the gateway is refused", codes.Unauthenticated, true, false, endpoints.Failure},
 		{"no call was made", codes.OK, false, false, endpoints.Inconclusive},
 		{"the call was not sent", codes.ResourceExhausted, false, false, endpoints.Inconclusive},
 		{"canceled", codes.Canceled, true, false, endpoints.Inconclusive},
@@ -41,10 +43,15 @@ func TestWhatACallShowsOfItsEndpoint(t *testing.T) {
 			timeout = minAttemptTime
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		c, began := &callContext{Context: ctx}, time.Now()
+		c, began := &callContext{Context: ctx, namesResource: true}, time.Now()
 		got := c.Ended(balancer.DoneInfo{Err: status.Error(test.code, "x"), BytesReceived: test.received}, began)
 		if cancel(); got != test.want || c.answered != test.received {
 			t.Errorf("%s: result %d, want %d", test.name, got, test.want)
 		}
+	}
+	list := &callContext{Context: t.Context()}
+	denied := balancer.DoneInfo{Err: status.Error(codes.PermissionDenied, "RBAC: access denied"), BytesReceived: true}
+	if got := list.Ended(denied, time.Now()); got != endpoints.Failure {
+		t.Errorf("a list is denied: result %d", got)
 	}
 }

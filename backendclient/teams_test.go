@@ -181,25 +181,6 @@ func failingTeamsDoNotAffectOthers(t *testing.T, cause cause, failing int, every
 	}
 }
 
-// While others succeed, a few of their own timeouts do not make those of one team count.
-func TestRareTimeoutsOfOthersDoNotOpenTheBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int32
-		clients := overWire(t, &wire{byTeam: func(ctx context.Context, team string) error {
-			if team == fast && calls.Add(1)%20 != 0 {
-				return nil
-			}
-			return hang(ctx)
-		}})
-		bad, good := &traffic{team: slow, every: 20 * time.Millisecond}, &traffic{team: fast, every: 100 * time.Millisecond}
-		together(t, clients, time.Minute, bad, good)
-		mustBe(t, clients, breaker.Closed)
-		if good.reasons[backendclient.ReasonBreakerOpen] != 0 {
-			t.Errorf("calls of the other team failed: %v", good.reasons)
-		}
-	})
-}
-
 // If one team alone makes calls, its timeouts open the breaker for that team only, until calls of
 // another one fail as well.
 func TestABreakerOpenedByOneTeamRefusesOnlyThatTeam(t *testing.T) {
@@ -307,33 +288,4 @@ func TestFailuresOfTheServiceCountForAllTeams(t *testing.T) {
 			}
 		})
 	}
-}
-
-// After an outage each team has an attempt of its own, however many teams still fail and however
-// often they try.
-func TestAFailingTeamTakesNoAttemptOfAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var outage atomic.Bool
-		outage.Store(true)
-		clients := overWire(t, &wire{byTeam: func(ctx context.Context, team string) error {
-			if team != fast || outage.Load() {
-				return hang(ctx)
-			}
-			return nil
-		}})
-		var all []*traffic
-		for i := range 40 {
-			all = append(all, &traffic{team: fmt.Sprint("failing-", i), every: 20 * time.Millisecond})
-		}
-		go together(t, clients, 20*time.Second, all...)
-		_ = callOf(t, clients, fast, time.Second)
-		time.Sleep(5 * time.Second)
-		outage.Store(false)
-		other := &traffic{team: fast, every: 20 * time.Millisecond}
-		other.run(t, clients, time.Second)
-		if other.failures > 0 {
-			t.Errorf("calls of a team that is well again failed: %v", other.reasons)
-		}
-		time.Sleep(15 * time.Second)
-	})
 }
