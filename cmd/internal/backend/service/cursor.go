@@ -42,13 +42,13 @@ func (k cursorKind) decode(cursor string) (id string, ok bool) {
 	return uuid.UUID(raw[1:]).String(), true
 }
 
-// A place is that of a row in a list, whose order is by time and id, newest first.
+// A place is the position of a row in a list, which is ordered by time and id, newest first.
 type place struct {
 	createdAt int64
 	id        string
 }
 
-// pageQueries are those of one list of a team.
+// pageQueries are the queries of a list of one team.
 type pageQueries[Row any] struct {
 	cursor cursorKind
 	find   func(id string) (Row, error) // a row of the team

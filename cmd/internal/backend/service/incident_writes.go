@@ -196,8 +196,8 @@ func (p postedUpdate) write(ctx context.Context, q *query.Queries) (query.Incide
 }
 
 // notifySubscribers writes a notification if the incident is on a status page, with a delivery to
-// each subscriber of the page. A suppressed notification has none; those of a suspended page are,
-// so that nothing is sent late when it is resumed.
+// each subscriber of the page. A notification is suppressed, and has no deliveries, if the update
+// notifies no subscriber or the page is suspended: nothing is sent late when the page is resumed.
 func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
 	if p.incident.StatusPageID == nil {
 		return nil

@@ -73,8 +73,7 @@ func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o Inge
 	})
 }
 
-// admits reports whether the caller has a secret, in a time that does not depend on how much of it
-// is right.
+// admits reports whether the caller sent a secret. It compares in constant time.
 func (o IngestOptions) admits(header metadata.MD) bool {
 	admitted := len(o.Secrets) == 0
 	for _, authorization := range header.Get("authorization") {

@@ -32,16 +32,16 @@ const (
 	flapWindow   = time.Hour
 )
 
-// MaxClockSkew is how far the clock of a probe may be ahead. A check of a later time would make the
-// checks of its future late ones.
+// MaxClockSkew is how far the clock of a probe may be ahead. A check further in the future is
+// refused: until then, every other check would count as late.
 const MaxClockSkew = time.Minute
 
 // maxCheckAge is the age of the oldest check to which the rules apply. An older one describes the
 // past, also as the first of its monitor.
 const maxCheckAge = 15 * time.Minute
 
-// A monitorState is the status of a monitor, and the number of consecutive checks up to the last
-// one that failed or succeeded.
+// A monitorState is the status of a monitor, and how many of its latest checks in a row failed or
+// were good.
 type monitorState struct {
 	status       string
 	failed, good int64

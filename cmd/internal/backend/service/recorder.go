@@ -20,7 +20,7 @@ import (
 // Its methods return the error of an item that is refused as a gRPC status; they have written
 // nothing then. After any other error the transaction must not be committed.
 type Recorder struct {
-	// Unaudited writes no audit entries for commands, which are history.
+	// Unaudited omits the audit entries of commands, because they are imported history.
 	Unaudited bool
 
 	q         *query.Queries
@@ -44,11 +44,11 @@ func NewRecorder(q *query.Queries, clock func() time.Time) *Recorder {
 	}
 }
 
-// once returns the row of an id, which find looks up unless it is known, or NOT_FOUND.
+// once returns the row with an id, or NOT_FOUND. It calls find for the first use of the id only.
 func once[T any](known map[string]*T, what, id string, find func(id string) (T, error)) (*T, error) {
 	id = strings.ToLower(id)
-	row, looked := known[id]
-	if !looked {
+	row, cached := known[id]
+	if !cached {
 		found, err := find(id)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, fmt.Errorf("look for the %s: %w", what, err)
@@ -75,8 +75,8 @@ func invalid(format string, arguments ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, arguments...)
 }
 
-// time returns the stored form of a time in a report. A time of the future would make the reports
-// after it late ones.
+// time returns the stored form of a time in a report. It refuses a time in the future: see
+// MaxClockSkew.
 func (r *Recorder) time(field string, t *timestamppb.Timestamp) (int64, error) {
 	switch {
 	case !t.IsValid() || t.GetSeconds() <= 0:

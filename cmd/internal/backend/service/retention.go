@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"opsgate/cmd/internal/backend/audit"
@@ -137,9 +138,7 @@ func (m *maintenance) rollUp(ctx context.Context) (written int64, err error) {
 		if err != nil {
 			return written, fmt.Errorf("list the hours of server %s: %w", server.ID, err)
 		}
-		for len(hours) > 0 {
-			batch := hours[:min(rollupBatch, len(hours))]
-			hours = hours[len(batch):]
+		for batch := range slices.Chunk(hours, rollupBatch) {
 			err := m.store.Write(ctx, func(q *query.Queries) error {
 				for _, hour := range batch {
 					rows, err := q.InsertMetricHourAnyTeam(ctx, query.InsertMetricHourAnyTeamParams{ServerID: server.ID, At: hour})
