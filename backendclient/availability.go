@@ -98,8 +98,8 @@ func (u *upstream) watch(ctx context.Context) {
 	}
 }
 
-// logUnreachable logs why the service gets no calls; nothing for nil, if an endpoint has just become
-// ready.
+// logUnreachable logs why the service gets no calls; nothing for nil, if an endpoint has just
+// become ready.
 func (u *upstream) logUnreachable(e *endpoints.UnreachableError) {
 	if e != nil {
 		u.outages.Fail(errors.New(e.Cause), slog.String("reason", e.Reason))

@@ -84,8 +84,8 @@ func (u *upstream) decodeLarge(c *call) error {
 	return nil
 }
 
-// A codec is gRPC's own, except that it leaves a large response encoded, for decodeLarge. It gets the
-// *call in place of the reply.
+// A codec is gRPC's own, except that it leaves a large response encoded, for decodeLarge. It gets
+// the *call in place of the reply.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }

@@ -43,10 +43,11 @@ func (e *WrongServiceError) Error() string {
 // InvalidArgument without reading data. It waits up to four seconds for a connection.
 //
 // It returns nil if all endpoints are of the service: each answered, other than with Unimplemented.
-// It returns a *[WrongServiceError] if one answered Unimplemented, and else an *[endpoints.UnreachableError]
-// of a connection or of a call without an answer. Unavailable, Canceled, a timeout and a refusal of
-// the gateway count as no answer, because proxies and gRPC itself return them too. A probe counts
-// neither in metrics nor for breakers, ejections or calls in flight, and is not retried.
+// It returns a *[WrongServiceError] if one answered Unimplemented, and else an
+// *[endpoints.UnreachableError] of a connection or of a call without an answer. Unavailable,
+// Canceled, a timeout and a refusal of the gateway count as no answer, because proxies and gRPC
+// itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls in
+// flight, and is not retried.
 func (c *Clients) Probe(ctx context.Context, service string) error {
 	u, ok := c.upstreams[service]
 	if !ok {

@@ -114,8 +114,8 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// A retryBudget limits retries to a ratio of the calls that do not end as Unavailable, to avoid retry
-// storms. It begins full.
+// A retryBudget limits retries to a ratio of the calls that do not end as Unavailable, to avoid
+// retry storms. It begins full.
 type retryBudget struct {
 	spent atomic.Int64 // 0 for a full budget, retryBurst for an empty one
 }

@@ -95,10 +95,10 @@ func (e *RefusedError) Error() string { return e.text }
 // window, and one of each other team every OpenFor, together on at most a tenth of the service's
 // slots. If only attempts of one team are made and they fail, it refuses those of that team only.
 type Breaker struct {
-	of     *Breakers
-	method string
-	status atomic.Pointer[Status]
-	resets atomic.Int64 // changed with mu held
+	service *Breakers
+	method  string
+	status  atomic.Pointer[Status]
+	resets  atomic.Int64 // changed with mu held
 
 	mu          sync.Mutex
 	settings    Settings
@@ -124,7 +124,7 @@ func (b *Breaker) Do(a Attempt, attempt func() (Result, error)) error {
 			return refused
 		}
 		if isTrial {
-			defer b.of.trials.Release(a.Team, 1)
+			defer b.service.trials.Release(a.Team, 1)
 		}
 	}
 	r, err := attempt()
@@ -148,7 +148,7 @@ func (b *Breaker) admit(a Attempt) (isTrial bool, refused error) {
 	if wait := b.failing.wait(a.Team, a.Start); wait > 0 {
 		return false, &RefusedError{wait, "the circuit breaker is " + string(s.State)}
 	}
-	if b.of.trials.Take(a.Team, 1, int64(max(1, a.Slots/trialShare))) != shares.Taken {
+	if b.service.trials.Take(a.Team, 1, int64(max(1, a.Slots/trialShare))) != shares.Taken {
 		return false, &RefusedError{0, "the circuit breaker is " + string(s.State) + ", and enough calls are in flight"}
 	}
 	b.failing.tried(a.Team, a.Start)
@@ -162,7 +162,7 @@ func (b *Breaker) Refuses(team string) bool {
 	return b.status.Load().mayRefuse(team) && b.failing.wait(team, time.Now()) > 0
 }
 
-// record records the result of an attempt, unless there were other resets since it started.
+// record records the result of an attempt, unless the breaker was reset after it started.
 func (b *Breaker) record(a Attempt, resets int64, r Result, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +216,7 @@ func (b *Breaker) recordFailure(a Attempt, ofService bool, err error) {
 		return
 	}
 	next := Status{
-		State: Open, Since: now, HalfOpenAt: now.Add(b.settings.OpenFor), Cause: b.of.options.Describe(err), Team: owner,
+		State: Open, Since: now, HalfOpenAt: now.Add(b.settings.OpenFor), Cause: b.service.options.Describe(err), Team: owner,
 	}
 	reason := next.Cause
 	if owner != "" {
@@ -242,7 +242,7 @@ func (b *Breaker) setState(next Status, reason string) *Status {
 		time.AfterFunc(b.settings.OpenFor+b.settings.Window, func() { b.closeUnused(&next) })
 	}
 	if next.State != Closed || before.State != Closed {
-		b.of.report(b, next.State, reason)
+		b.service.report(b, next.State, reason)
 	}
 	return &next
 }
@@ -253,7 +253,7 @@ func (b *Breaker) setState(next Status, reason string) *Status {
 func (b *Breaker) closeUnused(s *Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s == b.status.Load() && !b.of.closed.Load() { // each change stores a new status
+	if s == b.status.Load() && !b.service.closed.Load() { // each change stores a new status
 		b.reset(b.settings, "its failures are older than its window")
 	}
 }

@@ -63,8 +63,8 @@ type Breakers struct {
 	mu sync.Mutex // serializes reports
 }
 
-// New returns the breakers of a service, to which [Breakers.Add] adds methods, and reports that they
-// are closed.
+// New returns the breakers of a service, to which [Breakers.Add] adds methods, and reports that
+// they are closed.
 func New(o Options) *Breakers {
 	o.Report(Closed)
 	return &Breakers{options: o}
@@ -72,7 +72,7 @@ func New(o Options) *Breakers {
 
 // Add returns a closed breaker for a method. Calls of Add must not be concurrent with other calls.
 func (b *Breakers) Add(method string) *Breaker {
-	m := &Breaker{of: b, method: method}
+	m := &Breaker{service: b, method: method}
 	m.status.Store(&Status{State: Closed})
 	m.reset(b.options.Settings, "")
 	b.breakers = append(b.breakers, m)

@@ -94,8 +94,8 @@ func (c teamCalls) succeedElsewhere() bool {
 	return c.successesElsewhere > 0 && float64(c.failuresElsewhere) <= maxFailureRatio*float64(c.successesElsewhere)
 }
 
-// preferOthers reports whether the team's next calls go to other endpoints, to show whether they fail
-// there too.
+// preferOthers reports whether the team's next calls go to other endpoints, to show whether they
+// fail there too.
 func (c teamCalls) preferOthers() bool {
 	return c.failures > 0 && c.failuresElsewhere == 0 && c.successesElsewhere < successesBefore*c.failures
 }

@@ -46,8 +46,8 @@ func checkOpenIncidents(ctx context.Context, q *query.Queries, team, field strin
 	return nil
 }
 
-// checkRoomForUpdate returns a violation if the incident has no room for the update, or if the update
-// would reopen it and the team cannot open another incident.
+// checkRoomForUpdate returns a violation if the incident has no room for the update, or if the
+// update would reopen it and the team cannot open another incident.
 func checkRoomForUpdate(
 	ctx context.Context, q *query.Queries, incident query.Incident, r *incidentv1.AddIncidentUpdateRequest,
 ) error {
