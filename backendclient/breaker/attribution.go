@@ -28,7 +28,7 @@ func (a *attribution) succeeded(team string, start time.Time) {
 // the only team whose calls fail, or "" if those of all teams do. Failures of one team count if no
 // other team has had a success in the window.
 func (a *attribution) failed(team string, ofService bool, start, now time.Time) (owner string, counts bool) {
-	if a.successes.at.After(start) {
+	if a.refutes(start) {
 		return "", ofService
 	}
 	shared := ofService || a.failures > 0 && (a.shared || team != a.team)
@@ -42,9 +42,13 @@ func (a *attribution) failed(team string, ofService bool, start, now time.Time) 
 	return team, now.Sub(a.successes.except(team)) > a.window
 }
 
-// allFail reports whether enough attempts have failed, for long enough, since the latest success.
-func (a *attribution) allFail(s Settings, now time.Time) bool {
-	return a.failures >= s.MinRequests && now.Sub(a.since) >= minOutage
+// refutes reports whether an attempt that started later than a failed one has succeeded.
+func (a *attribution) refutes(start time.Time) bool { return a.successes.at.After(start) }
+
+// allFail reports whether enough attempts have failed, for long enough, since the latest success. It
+// returns false if a success refutes the failure of the attempt that has just ended.
+func (a *attribution) allFail(s Settings, start, now time.Time) bool {
+	return !a.refutes(start) && a.failures >= s.MinRequests && now.Sub(a.since) >= minOutage
 }
 
 // latestStarts has the start of the latest attempt, with its team, and the start of the latest one

@@ -78,7 +78,7 @@ func TestFailuresAreAttributedExactly(t *testing.T) {
 			if owner != wantOwner || counts != wantCounts {
 				t.Fatalf("owner %q, counts %t; want %q, %t, after %v", owner, counts, wantOwner, wantCounts, log)
 			}
-			if counts && a.allFail(s, now) != wantAll {
+			if counts && a.allFail(s, e.start, now) != wantAll {
 				t.Fatalf("all fail: %t, after %v", !wantAll, log)
 			}
 		}

@@ -205,7 +205,7 @@ func (b *Breaker) recordFailure(a Attempt, ofService bool, err error) {
 	s := b.status.Load()
 	opens := false
 	if s.State == Closed || s.Team != "" && s.Team != owner {
-		opens = b.attribution.allFail(b.settings, now) || owner == "" && b.results.reach(b.settings, now)
+		opens = b.attribution.allFail(b.settings, a.Start, now) || owner == "" && b.results.reach(b.settings, now)
 		if s.State != Closed {
 			owner = "" // another team's attempts fail too
 		}
