@@ -22,63 +22,60 @@ import (
 
 // One of three endpoints fails while the others work. It gets no calls for a while, then it does.
 func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
-	places := []*place{startPlace(t), startPlace(t), startPlace(t)}
-	places[1].answerWith(always(status.Error(codes.Internal, "disk full")))
-	registry, log := prometheus.NewRegistry(), make(lines, 100)
-	clients := dial(t, fleetAt("static:///"+places[0].Address+","+places[1].Address+","+places[2].Address), backendclient.Quicken,
-		func(o *backendclient.Options) {
-			backendclient.EjectFor(o, 2*time.Second) // the ejection is seen before its end
-			o.Registerer, o.Logger, o.Breaker.MinRequests = registry, slog.New(log), 100_000
-		})
-	awaitStates(t, clients, map[string]endpoints.State{
-		places[0].Address: endpoints.Ready, places[1].Address: endpoints.Ready, places[2].Address: endpoints.Ready,
-	})
-	find := func() (found endpoints.Status) {
-		for _, e := range clients.Services()["fleet"].Endpoints {
-			if e.Address == places[1].Address {
-				found = e
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64 // to the one that fails
+		works := &process{answer: func(context.Context, string) (*fleetv1.GetServerResponse, error) {
+			return &fleetv1.GetServerResponse{}, nil
+		}}
+		fails := &process{answer: func(_ context.Context, team string) (*fleetv1.GetServerResponse, error) {
+			if team != "" { // not a probe
+				calls.Add(1)
+			}
+			return nil, status.Error(codes.Internal, "disk full")
+		}}
+		registry, log := prometheus.NewRegistry(), make(lines, 100)
+		clients := inBubble(t, []*process{works, fails, works}, func(o *backendclient.Options) { o.Registerer, o.Logger = registry, slog.New(log) })
+		find := func() endpoints.Status { return clients.Services()["fleet"].Endpoints[1] }
+		callUntil := func(is func() bool) {
+			for range 1000 {
+				if is() {
+					return
+				}
+				_ = callOf(t, clients, "team", time.Second)
+				time.Sleep(100 * time.Millisecond)
+			}
+			t.Fatalf("after 1000 calls it is %+v", find())
+		}
+		callUntil(func() bool { return find().State == endpoints.Ejected })
+		if e := find(); e.Cause != "Internal: disk full" || e.Ejections != 1 || e.EjectedUntil.Sub(e.Since) != 10*time.Second {
+			t.Errorf("status %+v", e)
+		}
+		got := series(t, registry, "opsgate_upstream_endpoints")
+		for state, want := range map[string]float64{"ready": 2, "ejected": 1, "connecting": 0, "unavailable": 0, "unhealthy": 0} {
+			if n, exists := got["service=fleet state="+state]; !exists || n != want {
+				t.Errorf("%v endpoints are %s, want %v", n, state, want)
 			}
 		}
-		return found
-	}
-	var e endpoints.Status
-	eventually(t, clients, func() bool {
-		e = find()
-		return e.State == endpoints.Ejected
+		before := calls.Load()
+		callUntil(func() bool { return find().State != endpoints.Ejected })
+		if n := calls.Load() - before; n > 0 {
+			t.Errorf("it got %d calls while it was ejected", n)
+		}
+		callUntil(func() bool { return calls.Load() > before })
+		for _, want := range []string{
+			"endpoint is ejected service=fleet address=process-1:1 for=10s in_a_row=1 reason=Internal: disk full",
+			"endpoint is no longer ejected service=fleet address=process-1:1 reason=its time is over",
+		} {
+			line := <-log
+			for !strings.HasPrefix(line, "endpoint") {
+				line = <-log
+			}
+			if line != want {
+				t.Errorf("logged %q, want %q", line, want)
+			}
+		}
+		mustCount(t, registry, "opsgate_upstream_ejections_total", 1)
 	})
-	calls := places[1].calls.Load()
-	if e.Cause != "Internal: disk full" || e.Ejections != 1 || e.EjectedUntil.Sub(e.Since).Milliseconds() > 2000 {
-		t.Errorf("status %+v", e)
-	}
-	got := series(t, registry, "opsgate_upstream_endpoints")
-	for state, want := range map[string]float64{"ready": 2, "ejected": 1, "connecting": 0, "unavailable": 0, "unhealthy": 0} {
-		if n, exists := got["service=fleet state="+state]; find().State == e.State && (!exists || n != want) {
-			t.Errorf("%v endpoints are %s, want %v", n, state, want)
-		}
-	}
-	for end := time.Now().Add(time.Minute); find().State == endpoints.Ejected; {
-		if time.Now().After(end) {
-			t.Fatalf("ejected for more than a minute: %+v", find())
-		}
-		if err := getServer(t, clients); err != nil && find().State == endpoints.Ejected {
-			t.Error(err)
-		}
-	}
-	eventually(t, clients, func() bool { return places[1].calls.Load() > calls })
-	mustCount(t, registry, "opsgate_upstream_ejections_total", 1)
-	address := places[1].Address
-	for _, want := range []string{
-		fmt.Sprintf("endpoint is ejected service=fleet address=%s for=2s in_a_row=1 reason=Internal: disk full", address),
-		fmt.Sprintf("endpoint is no longer ejected service=fleet address=%s reason=its time is over", address),
-	} {
-		line := <-log
-		for strings.HasPrefix(line, "internal service") || strings.HasPrefix(line, "circuit") {
-			line = <-log
-		}
-		if line != want {
-			t.Errorf("logged %q, want %q", line, want)
-		}
-	}
 }
 
 // All calls of a team fail at both processes, because of its data, or every other one. Neither
