@@ -24,12 +24,17 @@ const maxToolWait = 5 * time.Second
 func newServeMCP(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "mcp",
-		Short: "Serve the Model Context Protocol, for AI agents, on standard input and output",
+		Short: "Serve the Model Context Protocol, for AI agents, on standard input and output or by HTTP",
 	}
 	wait := command.Flags().Duration("max-wait", maxToolWait, "longest time to repeat a failed request")
 	readOnly := command.Flags().Bool("read-only", false, "offer only tools that change nothing")
+	var l listener
+	l.addTo(command)
 	command.RunE = func(c *cobra.Command, _ []string) error {
 		p.MaxWait = *wait
+		if c.Flags().Changed("listen") {
+			return p.serveRemote(c.Context(), l, *readOnly)
+		}
 		return p.serveMCP(c.Context(), *readOnly)
 	}
 	return command
@@ -38,7 +43,8 @@ func newServeMCP(p *program) *cobra.Command {
 // serveMCP serves until the client closes standard input. It starts whatever the settings are:
 // calls return what is wrong with them.
 func (p *program) serveMCP(ctx context.Context, readOnly bool) error {
-	server, err := newServer(ctx, &agentAPI{p, newHTTPClient()}, readOnly)
+	log := slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	server, err := newServer(&agentAPI{p, newHTTPClient()}, log, readOnly)
 	if err != nil {
 		return err
 	}
@@ -68,31 +74,54 @@ shortened: ask for less, for example with a smaller limit. "cursorIgnored": true
 is the first one again: start the list anew. Incidents and their updates are public on status pages
 and can notify subscribers: write only what the user asked for.`
 
-// newServer returns a server with the tools that the token may use, or only with those of them that
-// read. It has all if the API does not return the scopes of the token.
-func newServer(ctx context.Context, a *agentAPI, readOnly bool) (*mcp.Server, error) {
-	granted, unknown := a.scopes(ctx)
-	log := slog.New(slog.NewTextHandler(a.program.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+// newServer returns a server with all tools, or only with those that read.
+func newServer(a *agentAPI, log *slog.Logger, readOnly bool) (*mcp.Server, error) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "opsctl", Title: "Operations API",
 		Version: buildinfo.Read().Version},
 		&mcp.ServerOptions{Instructions: instructions, Logger: log,
-			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+			// the list of tools depends on the token
+			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }})
+	scopes := map[string]string{} // by tool
 	for _, o := range apiclient.Operations() {
-		if readOnly && o.Writes() || unknown == nil && o.Scope != "" && !slices.Contains(granted, o.Scope) {
+		if readOnly && o.Writes() {
 			continue
 		}
 		t, err := newTool(o)
 		if err != nil {
 			return nil, fmt.Errorf("the tool for %s: %w", o.ID, err)
 		}
+		name := words(strings.TrimPrefix(o.ID, "v1"), "_")
+		scopes[name] = o.Scope
 		server.AddTool(&mcp.Tool{
-			Name: words(strings.TrimPrefix(o.ID, "v1"), "_"), Title: o.Summary, Description: o.Task,
+			Name: name, Title: o.Summary, Description: o.Task,
 			InputSchema: t.input, OutputSchema: t.output, Annotations: annotations(o),
 		}, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return a.call(ctx, t, request.Params.Arguments), nil
+			return a.call(ctx, t, request), nil
 		})
 	}
+	server.AddReceivingMiddleware(a.granted(scopes))
 	return server, nil
+}
+
+// granted lists only the tools whose scopes the token has, or all if the API does not return its
+// scopes.
+func (a *agentAPI) granted(scopes map[string]string) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+			result, err := next(ctx, method, request)
+			list, isList := result.(*mcp.ListToolsResult)
+			if err != nil || !isList {
+				return result, err
+			}
+			if has, unknown := a.scopes(ctx, request.GetExtra()); unknown == nil {
+				list.Tools = slices.DeleteFunc(list.Tools, func(t *mcp.Tool) bool {
+					return scopes[t.Name] != "" && !slices.Contains(has, scopes[t.Name])
+				})
+			}
+			return list, nil
+		}
+	}
 }
 
 // annotations describe the effects of an operation. A write cannot be undone, is seen by the public

@@ -30,19 +30,25 @@ type session struct {
 // connect returns a session with the settings. It sends nothing. Mistakes in the settings are usage
 // errors.
 func (p *program) connect() (*session, error) {
-	base, err := p.baseURL()
-	if err != nil {
-		return nil, commandline.UsageError{Err: err}
-	}
 	token, err := p.token()
 	if err != nil {
 		return nil, commandline.UsageError{Err: err}
 	}
-	t := &transport{client: newHTTPClient(), token: token, agent: "opsctl/" + buildinfo.Read().Version, maxWait: p.MaxWait,
-		program: p}
 	shared, _ := p.pacers.LoadOrStore(token, new(pacer))
-	t.pacer, _ = shared.(*pacer)
-	return &session{base, t}, nil
+	paced, _ := shared.(*pacer)
+	return p.connectAs(token, paced)
+}
+
+// connectAs is connect with a token.
+func (p *program) connectAs(token string, paced *pacer) (*session, error) {
+	base, err := p.baseURL()
+	if err != nil {
+		return nil, commandline.UsageError{Err: err}
+	}
+	return &session{base, &transport{
+		client: newHTTPClient(), token: token, agent: "opsctl/" + buildinfo.Read().Version, maxWait: p.MaxWait,
+		program: p, pacer: paced,
+	}}, nil
 }
 
 // newHTTPClient returns a client that follows no redirect.
@@ -101,11 +107,15 @@ func (p *program) token() (string, error) {
 	if text == "" && p.TokenFile == "" {
 		return "", errors.New("where is the API token? Set $" + tokenVariable + " or --token-file")
 	}
-	isVisible := func(r rune) bool { return r > ' ' && r < 0x7f }
-	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return !isVisible(r) }) {
+	if !isToken(text) {
 		return "", fmt.Errorf("%s does not contain an API token", from)
 	}
 	return text, nil
+}
+
+// isToken reports whether a text can be a token: visible ASCII characters.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 // readTokenFile returns the content of a file that others cannot read.

@@ -34,23 +34,30 @@ type agentAPI struct {
 	client  *http.Client
 }
 
-// connect returns a session for a call. It reads the settings anew: another token in the file is
-// used without a restart.
-func (a *agentAPI) connect() (*session, error) {
-	s, err := a.program.connect()
+// connect returns a session for a call. Over HTTP it has the token and the address of the caller.
+// Else it reads the settings anew: another token in the file is used without a restart.
+func (a *agentAPI) connect(caller *mcp.RequestExtra) (s *session, err error) {
+	if caller != nil {
+		s, err = a.program.connectAs(bearer(caller.Header), new(pacer))
+	} else {
+		s, err = a.program.connect()
+	}
 	if err != nil {
 		return nil, &problem{Code: codeSettings, Text: err.Error()}
 	}
 	s.transport.client = a.client
+	if caller != nil {
+		s.transport.caller = caller.Header.Get(headerForwardedFor)
+	}
 	return s, nil
 }
 
-// scopes returns the scopes of the token. An API that does not respond does not delay the start for
-// long.
-func (a *agentAPI) scopes(ctx context.Context) ([]string, error) {
+// scopes returns the scopes of the token. An API that does not respond does not delay the list of
+// tools for long.
+func (a *agentAPI) scopes(ctx context.Context, caller *mcp.RequestExtra) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	s, err := a.connect()
+	s, err := a.connect(caller)
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +144,8 @@ type failure struct {
 }
 
 // call calls a tool. The result matches its output schema.
-func (a *agentAPI) call(ctx context.Context, t *tool, arguments json.RawMessage) *mcp.CallToolResult {
-	result, err := a.answer(ctx, t, arguments)
+func (a *agentAPI) call(ctx context.Context, t *tool, request *mcp.CallToolRequest) *mcp.CallToolResult {
+	result, err := a.answer(ctx, t, request)
 	if p, ok := errors.AsType[*problem](err); ok {
 		if text, has := p.Details[headerIdempotencyKey]; has {
 			delete(p.Details, headerIdempotencyKey)
@@ -154,15 +161,15 @@ func (a *agentAPI) call(ctx context.Context, t *tool, arguments json.RawMessage)
 }
 
 // answer returns the answer to the operation of a tool, for an agent. An error is a *problem.
-func (a *agentAPI) answer(ctx context.Context, t *tool, arguments json.RawMessage) (any, error) {
-	in := input{}
+func (a *agentAPI) answer(ctx context.Context, t *tool, request *mcp.CallToolRequest) (any, error) {
+	in, arguments := input{}, request.Params.Arguments
 	if len(arguments) > 0 && json.Unmarshal(arguments, &in) != nil {
 		return nil, &problem{Code: codeArguments, Text: "the arguments are not an object"}
 	}
 	if wrong := t.check(in); len(wrong) > 0 {
 		return nil, &problem{Code: codeArguments, Text: "the arguments are invalid; nothing was sent", Details: wrong}
 	}
-	s, err := a.connect()
+	s, err := a.connect(request.Extra)
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +203,8 @@ func (p *problem) action() string {
 			"for each call.",
 		codeArguments:      correct,
 		"validation_error": correct,
-		"unauthorized": "Ask the user for a valid API token. A token file is read for each call; other changes need a " +
-			"restart.",
+		"unauthorized": "Ask the user to give the configuration of this server a valid API token. A token file is read " +
+			"for each call; any other change needs a restart.",
 		"forbidden":    "Ask the user for a token with the scope, or for the plan, that details names.",
 		"not_found":    "Get a valid ID from a tool that lists, and call the tool again.",
 		"rate_limited": "Nothing was executed. Call the tool again after retryAfterSeconds.",

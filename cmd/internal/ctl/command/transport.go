@@ -24,6 +24,7 @@ import (
 const (
 	headerIdempotencyKey = "Idempotency-Key"
 	headerRequestID      = "X-Request-Id"
+	headerForwardedFor   = "X-Forwarded-For"
 )
 
 // maxAnswer bounds the size of an answer.
@@ -41,6 +42,7 @@ type transport struct {
 	client  *http.Client
 	token   string
 	agent   string
+	caller  string // X-Forwarded-For; "" without it
 	maxWait time.Duration
 	program *program
 	pacer   *pacer
@@ -53,6 +55,9 @@ type transport struct {
 func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer "+t.token)
 	r.Header.Set("User-Agent", t.agent)
+	if t.caller != "" {
+		r.Header.Set(headerForwardedFor, t.caller)
+	}
 	if !isRead(r.Method) && r.Header.Get(headerIdempotencyKey) == "" {
 		r.Header.Set(headerIdempotencyKey, uuid.NewString())
 	}
