@@ -48,8 +48,10 @@ func (l *listener) addTo(command *cobra.Command) {
 		"`ADDR` to serve by HTTP, as 127.0.0.1:8090. Each request has the token of its caller")
 	flags.StringVar(&l.PublicURL, "public-url", "",
 		"`URL` of this server at the proxy before it, as https://api.example.com/mcp")
-	flags.StringVar(&l.TLSCert, "tls-cert", "", "`FILE` with the certificate of the HTTP server, as PEM; without it, plaintext")
-	flags.StringVar(&l.TLSKey, "tls-key", "", "`FILE` with the key of the certificate. Changed files apply to new connections")
+	flags.StringVar(&l.TLSCert, "tls-cert", "",
+		"`FILE` with the certificate of the HTTP server, as PEM; without it, plaintext")
+	flags.StringVar(&l.TLSKey, "tls-key", "",
+		"`FILE` with the key of the certificate. Changed files apply to new connections")
 	command.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 }
 
@@ -60,7 +62,8 @@ func (l *listener) check(p *program) error {
 		return fmt.Errorf("--listen needs a host and a port: %w", err)
 	}
 	l.local = isLoopback(host)
-	if l.public, err = url.Parse(l.PublicURL); err != nil || l.PublicURL != "" && (l.public.Scheme != "https" || l.public.Host == "") {
+	l.public, err = url.Parse(l.PublicURL)
+	if err != nil || l.PublicURL != "" && (l.public.Scheme != "https" || l.public.Host == "") {
 		return errors.New("--public-url must be like https://api.example.com/mcp")
 	}
 	switch {
@@ -184,8 +187,8 @@ func (l *listener) admit(next http.Handler) http.Handler {
 
 // withoutToken answers a request without a token. Libraries show the agent the text of an error of
 // the protocol.
-const withoutToken = `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Ask the user to configure an API token ` +
-	`for this server, which the client sends with each request as the header \"Authorization: Bearer TOKEN\"."}}`
+const withoutToken = `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Ask the user to configure an API ` +
+	`token for this server, which the client sends with each request as the header \"Authorization: Bearer TOKEN\"."}}`
 
 // bearer returns the token of a request; "" without a valid one.
 func bearer(h http.Header) string {

@@ -28,7 +28,7 @@ type agent struct {
 	results map[string]*jsonschema.Schema // the output schemas of the tools
 }
 
-// agent starts the program, whose first request is GET /v1/me.
+// agent starts the program, whose first request is GET /v1/me, for the list of tools.
 func (u user) agent(t *testing.T, flags ...string) agent {
 	t.Helper()
 	self, err := os.Executable()
@@ -37,8 +37,14 @@ func (u user) agent(t *testing.T, flags ...string) agent {
 	log := new(testkit.Buffer)
 	cmd.Stderr = log
 	cmd.Env = append(os.Environ(), asProgram+"=1", "OPSCTL_URL="+u.url, "OPSCTL_TOKEN="+u.token)
+	return u.connected(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: testkit.MaxWait}, log)
+}
+
+// connected connects to a server with a log, and lists its tools.
+func (u user) connected(t *testing.T, transport mcp.Transport, log *testkit.Buffer) agent {
+	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: testkit.MaxWait}, nil)
+	session, err := client.Connect(t.Context(), transport, nil)
 	if err != nil {
 		t.Fatalf("connect: %v\n%s", err, log.String())
 	}
@@ -53,6 +59,9 @@ func (u user) agent(t *testing.T, flags ...string) agent {
 	a := agent{session, map[string]*mcp.Tool{}, map[string]*jsonschema.Schema{}}
 	list, err := a.ListTools(t.Context(), nil)
 	testkit.Must(t, err)
+	if list.CacheScope != "private" {
+		t.Errorf("the list for a token may be cached for others: %q", list.CacheScope)
+	}
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
 	for _, tool := range list.Tools {
@@ -197,13 +206,15 @@ func TestToolsAreDescribed(t *testing.T) {
 	}
 }
 
-// The official inspector, whose client validates what it lists and calls.
+// The official inspector, whose client is the official library for TypeScript, and validates what it
+// lists and calls.
 func TestInspectorFindsNoFault(t *testing.T) {
 	folder := testkit.Find(t, "../../../../tools/npm/node_modules/@modelcontextprotocol/inspector-cli/build")
 	node := testkit.Find(t, "node")
 	s := startSystem(t, devtest.HighLimits)
 	self, err := os.Executable()
 	testkit.Must(t, err)
+	remote := startRemote(t, s.BaseURL)
 	for _, c := range []struct {
 		token, method string
 		want          string
@@ -214,12 +225,19 @@ func TestInspectorFindsNoFault(t *testing.T) {
 		{"full", "tools/call --tool-name list_incidents --tool-arg limit=500", "500 does not match: format int32, maximum 100"},
 		{"revoked", "tools/call --tool-name me", `"code": "unauthorized"`},
 	} {
-		cmd := exec.CommandContext(t.Context(), node, append([]string{"index.js", self, "mcp", "--method"}, strings.Fields(c.method)...)...)
-		cmd.Dir = folder // its package.json is searched for from here
-		cmd.Env = append(os.Environ(), asProgram+"=1", "OPSCTL_URL="+s.BaseURL, "OPSCTL_TOKEN="+s.Tokens[c.token])
-		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), c.want) {
-			t.Errorf("%s: %v\n%s", c.method, err, out)
+		token := s.Tokens[c.token]
+		for server, arguments := range map[string][]string{
+			"a process": {self, "mcp"},
+			"HTTP":      {remote.url, "--transport=http", "--header=Authorization: Bearer " + token},
+		} {
+			arguments = slices.Concat([]string{"index.js"}, arguments, []string{"--method"}, strings.Fields(c.method))
+			cmd := exec.CommandContext(t.Context(), node, arguments...)
+			cmd.Dir = folder // its package.json is searched for from here
+			cmd.Env = append(os.Environ(), asProgram+"=1", "OPSCTL_URL="+s.BaseURL, "OPSCTL_TOKEN="+token)
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), c.want) {
+				t.Errorf("%s: %s: %v\n%s", server, c.method, err, out)
+			}
 		}
 	}
 }
