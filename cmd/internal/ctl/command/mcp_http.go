@@ -24,8 +24,10 @@ import (
 
 // Bounds of what a client of the HTTP server can hold.
 const (
-	// maxMessage bounds a request: twice the largest body that the API accepts by default.
-	maxMessage = 256 << 10
+	// maxMessage bounds a request: an incident whose 10,000 characters are all escaped has 120 KiB.
+	maxMessage = 160 << 10
+	// maxCalls bounds the requests in progress, each of at most about half a MiB.
+	maxCalls = 200
 	// maxMessageHeader bounds the header of a request.
 	maxMessageHeader = 16 << 10
 	// messageTimeout bounds the time to send a request, and that to read its answer.
@@ -157,24 +159,36 @@ func (l *listener) isOwn(host string) bool {
 // their client at the end of X-Forwarded-For. The client has written what is before it, unless it
 // is a proxy, which the API determines.
 func (l *listener) admit(next http.Handler) http.Handler {
+	calls := make(chan struct{}, maxCalls)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !l.isOwn(r.Host):
-			http.Error(w, "this server has another host", http.StatusForbidden)
+			refuse(w, http.StatusForbidden, "This is not the address of this server: see its --public-url.")
 			return
 		case r.URL.Path != l.path():
 			http.NotFound(w, r)
 			return
 		case bearer(r.Header) == "":
-			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = io.WriteString(w, withoutToken)
+			refuse(w, http.StatusUnauthorized, "Ask the user to configure an API token for this server, which the client "+
+				"sends with each request as the header Authorization: Bearer TOKEN.")
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 		if err != nil {
-			http.Error(w, "the request is too large or incomplete", http.StatusRequestEntityTooLarge)
+			refuse(w, http.StatusRequestEntityTooLarge, "The request is too large or incomplete.")
+			return
+		}
+		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) { // of protocols before 2025-06-18
+			refuse(w, http.StatusBadRequest, "Batches are not served: each call would be a request to the API.")
+			return
+		}
+		select {
+		case calls <- struct{}{}:
+			defer func() { <-calls }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			refuse(w, http.StatusServiceUnavailable, "The server is busy. Call the tool again in a few seconds.")
 			return
 		}
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would cancel a longer call
@@ -185,10 +199,12 @@ func (l *listener) admit(next http.Handler) http.Handler {
 	})
 }
 
-// withoutToken answers a request without a token. Libraries show the agent the text of an error of
-// the protocol.
-const withoutToken = `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Ask the user to configure an API ` +
-	`token for this server, which the client sends with each request as the header \"Authorization: Bearer TOKEN\"."}}`
+// refuse answers with an error of the protocol, whose text libraries show the agent.
+func refuse(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":%q}}`, text)
+}
 
 // bearer returns the token of a request; "" without a valid one.
 func bearer(h http.Header) string {

@@ -151,6 +151,7 @@ func TestRemoteServerRefusesRequests(t *testing.T) {
 		"another path":            {local, ping, func(r *http.Request) { r.URL.Path = "/.well-known/x" }, 404},
 		"a stream":                {local, "", func(r *http.Request) { r.Method = http.MethodGet }, 405},
 		"a large body":            {local, `"` + strings.Repeat("x", 256<<10) + `"`, func(*http.Request) {}, 413},
+		"a batch":                 {local, "\n[" + strings.Repeat(listTools+",", 100) + listTools + "]", func(*http.Request) {}, 400},
 		"the public name":         {public, ping, host("API.example.com"), 200},
 		"another public name":     {public, ping, host("api.example.com.attacker.example.com"), 403},
 	} {
@@ -224,6 +225,37 @@ func TestRemoteCallEndsAfterASignal(t *testing.T) {
 	close(release)
 	if !<-ended || <-stopped != 0 {
 		t.Error("the call or the server failed")
+	}
+}
+
+func TestRemoteServerBoundsCalls(t *testing.T) {
+	const bound = 200
+	release := make(chan struct{})
+	s := startStub(t, func(w http.ResponseWriter, r *http.Request) {
+		<-release
+		answer(200, identity)(w, r)
+	})
+	server := startRemote(t, s.url)
+	call := func() int {
+		body := strings.NewReader(`{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "me"}}`)
+		return server.post(t, body, func(*http.Request) {}).StatusCode
+	}
+	var all sync.WaitGroup
+	for range bound {
+		all.Go(func() {
+			if status := call(); status != http.StatusOK {
+				t.Errorf("got %d", status)
+			}
+		})
+	}
+	testkit.Eventually(t, "all calls are at the API", func() bool { return len(s.seen()) == bound })
+	if status := call(); status != http.StatusServiceUnavailable {
+		t.Errorf("got %d for another call", status)
+	}
+	close(release)
+	all.Wait()
+	if status := call(); status != http.StatusOK {
+		t.Errorf("got %d afterwards", status)
 	}
 }
 

@@ -55,7 +55,7 @@ func (p *program) connectAs(token string, paced *pacer) (*session, error) {
 func newHTTPClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-			IdleConnTimeout: time.Minute},
+			MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
