@@ -195,6 +195,10 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"resources: null", "resources.requests.cpu: is required", "autoscaling: {enabled: false}\nresources: null"},
 		{"podDisruptionBudget: {maxUnavailable: 0}", "maxUnavailable: 0 allows no eviction", "podDisruptionBudget: {maxUnavailable: 1}"},
 		{"ingress: {enabled: true}", "ingress.hosts: is required", "ingress: {enabled: true, hosts: ['*.example']}"},
+		{"mcp: {enabled: true}\nconfig: {trusted_proxies: [10.0.0.0/8]}", "config.public_url: must be an https URL",
+			"mcp: {enabled: true}\nconfig: {public_url: 'https://api.example', trusted_proxies: [10.0.0.0/8]}"},
+		{"mcp: {enabled: true}\nconfig: {public_url: 'https://api.example'}", "config.trusted_proxies: must have the network",
+			"mcp: {enabled: false}\nconfig: {public_url: 'https://api.example'}"},
 		{"httpRoute: {enabled: true}", "httpRoute.parentRefs: is required", "httpRoute: {enabled: true, parentRefs: [{name: public}]}"},
 	} {
 		t.Run(c.wrong, func(t *testing.T) {

@@ -18,7 +18,7 @@ const composeDir = root + "/deploy/compose"
 // The compose file is valid, names existing files, and the configuration of its gateways passes the
 // check.
 func TestComposeFileIsValid(t *testing.T) {
-	options, err := cli.NewProjectOptions([]string{composeDir + "/compose.yaml"}, cli.WithWorkingDirectory(composeDir))
+	options, err := cli.NewProjectOptions([]string{composeDir + "/compose.yaml"}, cli.WithWorkingDirectory(composeDir), cli.WithProfiles([]string{"*"}))
 	testkit.Must(t, err)
 	project, err := options.LoadProject(context.WithoutCancel(t.Context())) // what docker compose config does
 	testkit.Must(t, err)

@@ -27,6 +27,12 @@ app.kubernetes.io/name: {{ include "opsgate.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* Another name than that of the gateways, whose Services would select these pods too. */}}
+{{- define "opsgate.mcpSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "opsgate.name" . }}-mcp
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "opsgate.labels" -}}
 {{ include "opsgate.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

@@ -16,6 +16,12 @@
 {{- fail "podDisruptionBudget.maxUnavailable: 0 allows no eviction, so no node with a gateway could be drained" -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.mcp.enabled (not (hasPrefix "https://" (get .Values.config "public_url"))) -}}
+{{- fail "config.public_url: must be an https URL with mcp.enabled, because agents send their tokens to it" -}}
+{{- end -}}
+{{- if and .Values.mcp.enabled (not (get .Values.config "trusted_proxies")) -}}
+{{- fail "config.trusted_proxies: must have the network of the pods with mcp.enabled, because to the gateways all agents would be one client" -}}
+{{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.hosts: is required with ingress.enabled, because an Ingress without a host is that of every host" -}}
 {{- end -}}
