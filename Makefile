@@ -199,8 +199,8 @@ dist: ## Build a snapshot of a release for linux/amd64 into dist: docs/operate/i
 	sed '/# not in a snapshot$$/d' .goreleaser.yaml >"$$config" && \
 	$$release release --snapshot --clean --skip=docker,sign --config "$$config"
 
-image: ## Build the images opsgate and opsbackend with Docker, from the checked-out version.
-	@for target in opsgate opsbackend; do \
+image: ## Build the images opsgate, opsbackend and opsctl with Docker, from the checked-out version.
+	@for target in opsgate opsbackend opsctl; do \
 		DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --target $$target -t $$target:$(VERSION) \
 			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
 	done
