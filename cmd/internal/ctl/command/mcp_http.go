@@ -104,6 +104,7 @@ func (p *program) serveRemote(ctx context.Context, l listener, readOnly bool) er
 		Handler:           http.NewCrossOriginProtection().Handler(l.admit(handler)),
 		ReadHeaderTimeout: messageTimeout, ReadTimeout: messageTimeout,
 		WriteTimeout:   2*messageTimeout + p.MaxWait + p.Timeout, // the time of a call is within it
+		IdleTimeout:    2 * time.Minute,                          // longer than proxies keep connections
 		MaxHeaderBytes: maxMessageHeader,
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what clients do wrong
 	})
@@ -191,7 +192,6 @@ func (l *listener) admit(next http.Handler) http.Handler {
 			refuse(w, http.StatusServiceUnavailable, "The server is busy. Call the tool again in a few seconds.")
 			return
 		}
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would cancel a longer call
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		peer, _, _ := net.SplitHostPort(r.RemoteAddr)
 		r.Header.Set(headerForwardedFor, strings.Join(append(r.Header.Values(headerForwardedFor), peer), ", "))
