@@ -33,7 +33,7 @@ func limitLines(allows bool) (change func(*Options), calls *[]string) {
 // limitOfLine returns the limit and the cause for the line of an error; none if the line has no
 // limit.
 func limitOfLine(m errorCase) (calls []string) {
-	kind := ""
+	var kind string
 	switch {
 	case strings.HasPrefix(m.cause, "token:"), m.cause == "input:header", m.cause == "busy:identity", strings.HasPrefix(m.target, "/docs/"):
 		kind = "unauthenticated"
