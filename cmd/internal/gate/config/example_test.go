@@ -110,7 +110,7 @@ func description(key *writable.Schema) string {
 // comment returns a text as lines of comments, wrapped at 100 columns.
 func comment(text, indent string) string {
 	lines, width := new(strings.Builder), 0
-	for _, word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(text) {
 		if width == 0 || width+1+len(word) > 100 {
 			if width > 0 {
 				lines.WriteByte('\n')
