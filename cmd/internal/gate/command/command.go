@@ -67,14 +67,17 @@ func (f configFile) load(e Environment, memory int64) (config.Loaded, error) {
 // options returns the options of load. Flags override everything else.
 func (f configFile) options(e Environment, memory int64, flags ...config.Setting) config.Options {
 	return config.Options{
-		Path: f.Config, Environment: e.Variables, Overrides: withValues(flags), MemoryLimit: memory, OpenFiles: maxOpenFiles(),
+		Path: f.Config, Environment: e.Variables, Overrides: withValues(flags),
+		MemoryLimit: memory, OpenFiles: maxOpenFiles(),
 	}
 }
 
 // loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are
 // ignored, because the running gateway may still use an earlier configuration.
 func (f configFile) loadAdmin(e Environment, flags ...config.Setting) (config.Loaded, error) {
-	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: withValues(flags), Under: "admin"})
+	return config.Load(config.Options{
+		Path: f.Config, Environment: e.Variables, Overrides: withValues(flags), Under: "admin",
+	})
 }
 
 // withValues returns the flags that have a value.
