@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -73,9 +74,7 @@ type headers http.Header
 // RoundTrip implements http.RoundTripper.
 func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	for name, values := range h {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, h)
 	return http.DefaultTransport.RoundTrip(r)
 }
 
