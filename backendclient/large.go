@@ -66,9 +66,9 @@ func (l *LargeResponse) take(ctx context.Context, of *shares.Queue, team string,
 // decodeLarge decodes a large response, which the codec has left encoded, when the limit allows it.
 func (u *upstream) decodeLarge(c *call) error {
 	defer c.encoded.Free()
-	if l, ok := c.ctx.Value(LargeResponseKey{}).(*LargeResponse); ok && c.team != "" {
+	if l, ok := c.ctx.Value(LargeResponseKey{}).(*LargeResponse); ok && c.ctx.team != "" {
 		began := time.Now()
-		err := l.take(&c.ctx, u.large, c.team, int64(c.encoded.Len()))
+		err := l.take(&c.ctx, u.large, c.ctx.team, int64(c.encoded.Len()))
 		c.waited = time.Since(began)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):

@@ -33,7 +33,7 @@ func (c *call) classify(err error) breaker.Result {
 	case errors.Is(c.ctx.Err(), context.Canceled),
 		code == codes.DeadlineExceeded && deadline.Sub(c.attemptStart) < minAttemptTime:
 		return breaker.Inconclusive
-	case c.team == "", refused, code == codes.Unavailable && !c.ctx.answered:
+	case c.ctx.team == "", refused, code == codes.Unavailable && !c.ctx.answered:
 		return breaker.ServiceFailure
 	}
 	return breaker.TeamFailure

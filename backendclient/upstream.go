@@ -82,7 +82,6 @@ type call struct {
 	request, reply any
 	encoded        mem.BufferSlice // the response, if it is large: see codec
 	waited         time.Duration   // until it could be decoded
-	team           string          // "" for a call without a team
 	clientConn     *grpc.ClientConn
 	invoke         grpc.UnaryInvoker
 	options        []grpc.CallOption
@@ -112,7 +111,7 @@ func (c *callContext) Team() string { return c.team }
 
 // attempt makes an attempt, unless the breaker of the method refuses it.
 func (c *call) attempt() error {
-	a := breaker.Attempt{Team: c.team, Start: c.attemptStart, Slots: c.settings.MaxInFlight}
+	a := breaker.Attempt{Team: c.ctx.team, Start: c.attemptStart, Slots: c.settings.MaxInFlight}
 	err := c.method.breaker.Do(a, c.invokeOnce)
 	if refused, ok := err.(*breaker.RefusedError); ok { //nolint:errorlint // not wrapped
 		return newNotMadeError(ReasonBreakerOpen, refused.RetryAfter, refused.Error())
@@ -134,11 +133,10 @@ func (u *upstream) intercept(
 	start, m, s := time.Now(), u.methods[methodName(fullMethod)], u.settings.Load()
 	callCtx, cancel := withDeadline(ctx)
 	defer cancel()
-	team := teamOf(request)
 	c := &call{
-		ctx:    callContext{Context: callCtx, team: team, namesResource: m.namesResource},
+		ctx:    callContext{Context: callCtx, team: teamOf(request), namesResource: m.namesResource},
 		method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply,
-		team: team, clientConn: clientConn, invoke: invoke, options: s.callOptions(options), attemptStart: start,
+		clientConn: clientConn, invoke: invoke, options: s.callOptions(options), attemptStart: start,
 	}
 	failure := u.callWithinLimit(c)
 	took := time.Since(start) - c.waited
@@ -174,7 +172,7 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 // callWithinLimit makes a call if an in-flight slot is free for its team. While its response waits
 // to be decoded, it holds the slot, which bounds the number of such responses.
 func (u *upstream) callWithinLimit(c *call) error {
-	switch limit := c.settings.MaxInFlight; u.slots.Take(c.team, 1, int64(limit)) {
+	switch limit := c.settings.MaxInFlight; u.slots.Take(c.ctx.team, 1, int64(limit)) {
 	case shares.Exhausted:
 		return newNotMadeError(ReasonOverloaded, 0, fmt.Sprintf("the limit of %d calls in flight is reached", limit))
 	case shares.ShareReached:
@@ -182,7 +180,7 @@ func (u *upstream) callWithinLimit(c *call) error {
 			fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", limit))
 	case shares.Taken:
 	}
-	defer u.slots.Release(c.team, 1)
+	defer u.slots.Release(c.ctx.team, 1)
 	if err := u.callWithRetries(c); err != nil || c.encoded == nil {
 		return err
 	}
