@@ -150,7 +150,12 @@ func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-func deniedText(l ratelimit.Limit) string { return "rate limit exceeded: " + limitText(l) }
+func deniedText(l ratelimit.Limit) string {
+	if l.Requests == 0 {
+		return "requests with this token are blocked: " + limitText(l)
+	}
+	return "rate limit exceeded: " + limitText(l)
+}
 
 // limitText describes a limit: 3 requests per second.
 func limitText(l ratelimit.Limit) string {

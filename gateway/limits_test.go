@@ -157,6 +157,25 @@ func TestShadowLimitsAreInvisibleToClients(t *testing.T) {
 	}
 }
 
+// The RateLimit of a blocked request has no budget of any limit.
+func TestLimitOfNoRequestsBlocks(t *testing.T) {
+	h, _ := limited(t, []ratelimit.Limit{{Name: "second", Requests: 3, Per: time.Second}, {Name: "block", Per: time.Hour}})
+	for range 2 {
+		refused := h.get(t, "/v1/me")
+		refused.mustFail(t, 429, "rate_limited")
+		if !strings.Contains(refused.body, "requests with this token are blocked: 0 requests per hour") ||
+			refused.Header.Get("Retry-After") != "3600" {
+			t.Errorf("%s, Retry-After %q", refused.body, refused.Header.Get("Retry-After"))
+		}
+		mustHaveHeader(t, refused.Header, "RateLimit-Policy", policyOf("second", 3, 1), policyOf("block", 0, 3600))
+		mustHaveHeader(t, refused.Header, "RateLimit", budgetOf("second", 0, 3600), budgetOf("block", 0, 3600))
+	}
+	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{"block denied default": 2})
+	if !strings.Contains(h.log.String(), `"cause":"limit:block"`) {
+		t.Errorf("log: %s", h.log)
+	}
+}
+
 // More than 80 % used is near, for any size of the limit.
 func TestNearMeansLessThanAFifthRemains(t *testing.T) {
 	for requests, near := range map[int]float64{1: 1, 3: 1, 4: 1, 5: 1, 6: 2, 10: 2, 11: 3, 100: 20} {

@@ -63,13 +63,13 @@ func NewRetrySpread(gateways func() int) *RetrySpread {
 
 // retryAfter returns the Retry-After of a request that the limit l denies at now: whole seconds, at
 // least one (RFC 9110, section 10.2.3). The limit admits the token again after shortest. A nil
-// RetrySpread spreads nothing.
+// RetrySpread spreads nothing, and a limit that blocks has no rate to spread by.
 func (s *RetrySpread) retryAfter(
 	now time.Time, tokenID string, l ratelimit.Limit, shortest time.Duration,
 ) time.Duration {
 	shortest = max(0, shortest)
 	wait := time.Duration(max(1, wholeSeconds(shortest))) * time.Second
-	if s == nil {
+	if s == nil || l.Requests == 0 {
 		return wait
 	}
 	perSecond := overbooking * float64(l.Requests) / l.Per.Seconds() / float64(max(1, s.gateways()))

@@ -146,6 +146,7 @@ func TestClientsDeniedTogetherAreSpreadAtTheRateOfTheLimit(t *testing.T) {
 		"3 a second, of two gateways":      {2, ratelimit.Limit{Requests: 3, Per: time.Second}, time.Second / 3, []int{1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5}},
 		"unknown number of gateways":       {0, ratelimit.Limit{Requests: 1, Per: time.Second}, time.Second, []int{1, 1, 2, 3, 3, 4, 5, 5}},
 		"slower than one in the spread":    {1, ratelimit.Limit{Requests: 10, Per: time.Minute}, time.Minute, []int{60, 64, 64, 64}},
+		"blocked":                          {1, ratelimit.Limit{Per: time.Minute}, time.Minute, []int{60, 60, 60}},
 		"no wait, after a change of limit": {1, ratelimit.Limit{Requests: 1, Per: time.Second}, 0, []int{1, 1, 2}},
 		"negative wait, by another clock":  {1, ratelimit.Limit{Requests: 1, Per: time.Second}, -time.Hour, []int{1, 1, 2}},
 	} {

@@ -10,7 +10,8 @@ import (
 type Store interface {
 	// Decide admits a request of the token and records it in every window of the account, or denies
 	// it and records nothing. The policy may differ from that of other calls, by this gateway or
-	// others: usage is shared. An error means that the store could not decide.
+	// others: usage is shared. An error means that the store could not decide. A request that the
+	// policy blocks is denied without the account, also while the store is not available.
 	Decide(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
 	// Refund removes the admission of d from each window that still counts an admission with the
@@ -34,7 +35,8 @@ type Decision struct {
 	// when allowed: index of the full limit in shadow with the longest wait; else, or if none is
 	// full, -1
 	ShadowDeniedBy int
-	// until every enforced limit admits a request, if the token makes no other; 0 when allowed
+	// until every enforced limit admits a request, if the token makes no other, or the length of a
+	// limit of 0 requests; 0 when allowed
 	RetryAfter time.Duration
 	At         time.Time // time of the decision, by the store's clock
 	Budgets    [MaxLimits]Budget

@@ -45,6 +45,9 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 	sh := m.lock(tokenID)
 	defer sh.mu.Unlock()
 	now := m.now() // under the lock, so that the time of a token never decreases
+	if d, blocked := p.Blocked(time.UnixMicro(now)); blocked {
+		return d, nil
+	}
 	a, ok := sh.tokens[tokenID]
 	if !ok {
 		a = new(Account)
@@ -74,6 +77,9 @@ func (m *Memory) Refund(_ context.Context, tokenID string, d Decision) error {
 func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, error) {
 	sh := m.lock(tokenID)
 	defer sh.mu.Unlock()
+	if d, blocked := p.Blocked(time.UnixMicro(m.now())); blocked {
+		return d, nil
+	}
 	var stored Account
 	if a, ok := sh.tokens[tokenID]; ok {
 		stored = *a

@@ -21,7 +21,7 @@ const (
 )
 
 // A Limit admits Requests in any interval of length Per. An admission at t counts until t+Per,
-// exclusive.
+// exclusive. A limit of 0 requests blocks: see [Policy.Blocked].
 type Limit struct {
 	Name     string
 	Requests int
@@ -36,16 +36,18 @@ type Policy struct {
 	rules   []rule
 	encoded []byte
 	longest int64 // length, µs
+	blocks  int   // index of the longest limit of 0 requests; -1 for none
 }
 
 // NewPolicy validates the limits and returns their policy. There must be 1 to [MaxLimits] limits,
 // at least one of them enforced. Names must differ, and so must the lengths of enforced limits, and
-// the lengths of limits in shadow.
+// the lengths of limits in shadow. A limit in shadow must admit requests: with 0, what it would deny
+// is every request, which needs no trial.
 func NewPolicy(limits []Limit) (*Policy, error) {
 	if len(limits) < 1 || len(limits) > MaxLimits {
 		return nil, fmt.Errorf("a policy has 1 to %d limits, not %d", MaxLimits, len(limits))
 	}
-	p := &Policy{limits: slices.Clone(limits)}
+	p := &Policy{limits: slices.Clone(limits), blocks: -1}
 	var errs []error
 	for i, l := range p.limits {
 		if err := l.check(p.limits[:i]); err != nil {
@@ -58,7 +60,10 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 	if !slices.ContainsFunc(p.limits, func(l Limit) bool { return !l.Shadow }) {
 		return nil, errors.New("every limit is in shadow: at least one must be enforced")
 	}
-	for _, l := range p.limits {
+	for i, l := range p.limits {
+		if l.Requests == 0 && (p.blocks < 0 || l.Per > p.limits[p.blocks].Per) {
+			p.blocks = i
+		}
 		r := rule{shape{micros(l.Per), l.Requests <= MaxExact}, int64(l.Requests), l.Shadow}
 		p.rules = append(p.rules, r)
 		p.encoded = binary.LittleEndian.AppendUint32(p.encoded, uint32(l.Requests))
@@ -73,8 +78,10 @@ func (l Limit) check(others []Limit) error {
 	switch {
 	case l.Name == "":
 		return errors.New("has no name")
-	case l.Requests < 1 || l.Requests > maxRequests:
-		return fmt.Errorf("requests must be 1 to %d, not %d", maxRequests, l.Requests)
+	case l.Requests < 0 || l.Requests > maxRequests:
+		return fmt.Errorf("requests must be 0 to %d, not %d", maxRequests, l.Requests)
+	case l.Requests == 0 && l.Shadow:
+		return errors.New("is in shadow with 0 requests, which would deny every request")
 	case l.Per < minPer || l.Per > maxPer:
 		return fmt.Errorf("per must be %v to %v, not %v", minPer, maxPer, l.Per)
 	}
@@ -92,6 +99,21 @@ func (l Limit) check(others []Limit) error {
 
 // Limits returns the limits in their order. They must not be modified.
 func (p *Policy) Limits() []Limit { return p.limits }
+
+// Blocked returns the denial at a time of a policy that has a limit of 0 requests, which denies every
+// request. It depends on no account, so stores return it without one. RetryAfter is the length of
+// that limit, although a later request is denied too.
+func (p *Policy) Blocked(at time.Time) (d Decision, blocked bool) {
+	if p.blocks < 0 {
+		return Decision{}, false
+	}
+	wait := p.limits[p.blocks].Per
+	d = Decision{DeniedBy: p.blocks, ShadowDeniedBy: -1, RetryAfter: wait, At: at}
+	for i := range p.limits {
+		d.Budgets[i].Reset = wait // nothing remains of any limit
+	}
+	return d, true
+}
 
 // Encoded returns the limits as redisstore's script decodes them. It must not be modified.
 func (p *Policy) Encoded() []byte { return p.encoded }

@@ -224,6 +224,27 @@ func TestEachModeDecidesDuringAnOutage(t *testing.T) {
 	}
 }
 
+// The shared store is not called, and no mode admits the request.
+func TestBlockedRequestsAreDeniedInEachMode(t *testing.T) {
+	for _, mode := range []ratelimit.Mode{ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t, failover.Settings{}, limit("minute", 0, time.Minute))
+			if mode != ratelimit.ModeShared {
+				e.store.Configure(failover.Settings{Mode: mode})
+				e.shared.become(refusing)
+				e.store.ProbeFirst(t.Context())
+			}
+			before := e.shared.decides.Load()
+			if got := e.store.State().Mode; got != mode {
+				t.Fatalf("mode %s, want %s", got, mode)
+			}
+			if d := e.decide("t"); d.Allowed || d.Local || d.RetryAfter != time.Minute || e.shared.decides.Load() != before {
+				t.Errorf("%s: got %+v after %d calls", mode, d, e.shared.decides.Load()-before)
+			}
+		})
+	}
+}
+
 // A call that fails is decided and counted locally, and the next call of the token carries it, or a
 // second later one of the background loop. A peek and a probe carry nothing.
 func TestFailedCallIsUploadedOnce(t *testing.T) {

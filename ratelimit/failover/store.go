@@ -126,7 +126,7 @@ type request struct {
 }
 
 // Decide implements [ratelimit.Store]. It fails in [ratelimit.ModeDeny] only, with a
-// *[ratelimit.UnavailableError].
+// *[ratelimit.UnavailableError]. A request that the policy blocks is denied in every mode.
 func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
 	return s.serve(ctx, &request{tokenID, p, ratelimit.OpDecide})
 }
@@ -141,6 +141,9 @@ func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (
 var errNoTime = errors.New("the request has less time left than a call of the shared store takes")
 
 func (s *Store) serve(ctx context.Context, r *request) (ratelimit.Decision, error) {
+	if d, blocked := r.policy.Blocked(s.clock()); blocked {
+		return d, nil
+	}
 	if o := s.outage.Load(); o != nil {
 		return s.decideLocally(r, o.cause)
 	}

@@ -211,3 +211,27 @@ func refundOfAMissingAdmission(t *testing.T, s Subject) {
 	o.refund(first)
 	check(t, s, 1, "t", &o, minute)
 }
+
+// A limit of 0 requests denies each request whatever the token's usage, which stays as it was.
+func blockAll(t *testing.T, s Subject) {
+	second, hour := ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second},
+		ratelimit.Limit{Name: "hour", Per: time.Hour}
+	before := Policy(t, second, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
+	blocking := Policy(t, ratelimit.Limit{Name: "minute", Per: time.Minute}, hour, second)
+	s.decide(t, "used", before)
+	for _, token := range []string{"used", "new"} {
+		for range 3 {
+			for _, d := range []ratelimit.Decision{s.decide(t, token, blocking), s.peek(t, token, blocking)} {
+				want := ratelimit.Budget{Reset: time.Hour}
+				if d.Allowed || d.DeniedBy != 1 || d.ShadowDeniedBy != -1 || d.RetryAfter != time.Hour ||
+					d.Budgets != [ratelimit.MaxLimits]ratelimit.Budget{want, want, want} {
+					t.Fatalf("token %s: %+v", token, d)
+				}
+			}
+			s.Advance(time.Second)
+		}
+	}
+	if d := s.decide(t, "used", before); !d.Allowed || d.Budgets[1].Remaining != 4998 {
+		t.Errorf("after the block: %+v", d)
+	}
+}

@@ -43,6 +43,7 @@ func Run(t *testing.T, newSubject Factory) {
 	t.Run("LimitThatLeavesShadowCountsEachAdmissionOnce", func(t *testing.T) { leaveShadow(t, newSubject(t)) })
 	t.Run("WindowsThatWereTriedDisplaceNoOther", func(t *testing.T) { tryManyLengths(t, newSubject(t)) })
 	t.Run("RefundOfAnAdmissionThatAWindowLacks", func(t *testing.T) { refundOfAMissingAdmission(t, newSubject(t)) })
+	t.Run("LimitOfNoRequestsBlocks", func(t *testing.T) { blockAll(t, newSubject(t)) })
 	RunSchedules(t, newSubject)
 }
 

@@ -104,10 +104,14 @@ func (s *Store) scriptTime() any {
 // Exchange executes an operation on the token's account in Redis, by one call that is executed at
 // most once. It returns the decision, and the account after it, which the caller may keep. The
 // decision of [ratelimit.OpUpload] is that of a peek. After an error other than
-// [ratelimit.ErrNotExecuted], Redis may have executed the call. It does not end with ctx.
+// [ratelimit.ErrNotExecuted], Redis may have executed the call. It does not end with ctx. A request
+// that the policy blocks makes no call, and has no account.
 func (s *Store) Exchange(
 	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
+	if d, blocked := p.Blocked(time.Now()); blocked {
+		return d, nil, nil
+	}
 	operation := [...]string{ratelimit.OpDecide: "decide", ratelimit.OpPeek: "peek", ratelimit.OpUpload: "upload"}[x.Op]
 	return s.decide(ctx, operation, s.keyPrefix+tokenID, p, operation, s.scriptTime(), p.Encoded(), []byte(x.Upload))
 }

@@ -304,6 +304,13 @@ func TestReportComparesDecisions(t *testing.T) {
 	}
 }
 
+func TestReplayOfALimitThatBlocks(t *testing.T) {
+	got := replayed(t, text(burst(tokenOf(1), teamOf(1), noon(), 3)...), "  tokens: {"+tokenOf(1)+": {limits: [{requests: 9, per: 1s}, {requests: 0, per: 1m}]}}\n")
+	if l := got.Limits; got.NewlyDenied != 3 || len(l) != 2 || l[0].Denied != 0 || l[1].Denied != 3 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // now is when the logs of tests are replayed.
 func now() time.Time { return noon().Add(90 * time.Minute) }
 

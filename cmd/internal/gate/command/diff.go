@@ -45,10 +45,11 @@ func diffCommand(e Environment) *cobra.Command {
 
 It lists the changed keys, those that need a restart, the teams and tokens that get other limits,
 and, from a running gateway, which of its busiest tokens and of the tokens that a configuration
-names have already used more than their new limits (over). Usage is unknown if a limit has a new
-length or Redis is not in use, and unread if the gateway did not return it within --timeout. Values
-of variables and flags of the running gateway apply to the file too. Secrets are not compared, but
-that one is set. Run it where the files and secrets that the file names can be read.
+names have already used more than their new limits or are blocked by them (over). Usage is unknown
+if a limit has a new length or Redis is not in use, and unread if the gateway did not return it
+within --timeout. Values of variables and flags of the running gateway apply to the file too.
+Secrets are not compared, but that one is set. Run it where the files and secrets that the file
+names can be read.
 
 Exit codes: 0 nothing changes, 1 something does, 2 the file is refused or there is nothing to compare it with.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -263,6 +264,10 @@ func (c *diff) findOver(ctx context.Context, client *adminClient, r *diffReport,
 }
 
 func (r *diffReport) addOver(who string, now admin.TokenLimits, next *ratelimit.Assignment) {
+	if _, blocked := next.Policy.Blocked(now.At); blocked {
+		r.Over = append(r.Over, who+": blocked")
+		return
+	}
 	unknown := false
 	for _, l := range next.Policy.Limits() {
 		used, known, held := -1, false, false // held: the token could not send more before either

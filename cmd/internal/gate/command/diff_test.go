@@ -78,6 +78,10 @@ usage unknown token ` + tokenID + `
 	if got.code != 1 || words(got.out) != want || strings.Contains(got.out, adminToken) {
 		t.Errorf("got %d\n%s\nwant\n%s\n%s", got.code, got.out, want, got.err)
 	}
+	blocking := write(t, strings.Replace(string(text), "{requests: 50, per: 1s}", "{requests: 0, per: 1m}", 1))
+	if got := opsgate(t, g.variables, "diff", "--config", blocking); got.code != 1 || !strings.HasSuffix(words(got.out), "\nover token "+tokenID+": blocked\n") {
+		t.Errorf("a limit that blocks: got %d\n%s", got.code, got.out)
+	}
 	shadow := write(t, strings.Replace(string(text), "{requests: 100, per: 1h}", "{requests: 3, per: 1h, shadow: true, name: trial}", 1))
 	if got := opsgate(t, g.variables, "diff", "--config", shadow); got.code != 1 || strings.Contains(got.out, "over ") {
 		t.Errorf("a shadow limit denies nothing: got %d\n%s", got.code, got.out)

@@ -139,6 +139,17 @@ func TestExplainAndLimits(t *testing.T) {
 	}
 }
 
+func TestExplainTellsWhoBlocksRequests(t *testing.T) {
+	g := serveGateway(t, strings.Replace(explained, "requests: 2,", "requests: 0,", 1))
+	if got := g.get(t, "/v1/me"); got != 429 {
+		t.Fatalf("got %d", got)
+	}
+	testkit.Contains(t, words(g.opsgate(t, "explain", tokenID, "GET", "/v1/servers").out),
+		", text requests with this token are blocked: 0 requests per hour, retry after 1h, failed check limits\n",
+		"\nfew 0 1h false 0 1h "+g.config+":14\n",
+		"\npolicy class team, key rate_limit.teams."+teamID+", origin "+g.config+":", ", owner ada, reason they asked for it\n")
+}
+
 func TestTeamFlagSelectsThePolicyOfUncachedToken(t *testing.T) {
 	g := serveGateway(t, explained)
 	without, with := g.opsgate(t, "limits", otherID), g.opsgate(t, "limits", otherID, "--team", teamID)

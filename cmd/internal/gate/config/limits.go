@@ -53,7 +53,7 @@ func (StoreFailure) choices() []string {
 // A Limit is the maximum number of requests of a token in any interval of a length.
 type Limit struct {
 	Name     string   `yaml:"name" doc:"Name that clients see; by default from the interval: second, hour, 10s."`
-	Requests int      `yaml:"requests" min:"1" max:"1000000000" doc:"Maximum number of requests."`
+	Requests int      `yaml:"requests" min:"0" max:"1000000000" doc:"Maximum number of requests; 0 blocks all."`
 	Per      Duration `yaml:"per" min:"1ms" max:"744h" doc:"In any interval of this length."`
 	Shadow   bool     `yaml:"shadow" doc:"Count but do not deny, to try a limit."`
 }
@@ -244,6 +244,11 @@ func (v *validator) limits(key string, limits []Limit) {
 			v.refuse(at+".name", "is %q, as another limit has", limit.Name)
 		}
 		names[limit.Name], intervals[in] = true, true
+		if limit.Requests == 0 && !v.loaded.sets(at+".requests") {
+			v.refuse(at+".requests", "is missing: it must be 0 to 1000000000")
+		} else if limit.Requests == 0 && limit.Shadow {
+			v.refuse(at+".shadow", "has no use with requests: 0, which would deny every request")
+		}
 		if !className.MatchString(limit.Name) {
 			v.refuse(at+".name", "must be %s, not %q", classNameWords, limit.Name)
 		}
@@ -274,9 +279,18 @@ func (w *warner) rateLimit() {
 			w.warn(a.Key, "has neither teams nor tokens: it limits no request")
 		}
 		w.unreached(a.limitsKey, a.Limits)
+		w.blocksAll(a)
 		if !a.Expires.IsZero() && !w.now.Before(a.Expires.Time) {
 			w.warn(a.Key+".expires", "was %s: the limits of this key have no effect any more", a.Expires)
 		}
+	}
+}
+
+// blocksAll warns of a default that blocks. A class, team or token is blocked on purpose.
+func (w *warner) blocksAll(a Assignment) {
+	i := slices.IndexFunc(a.Limits, func(l Limit) bool { return l.Requests == 0 })
+	if i >= 0 && a.Class == ratelimit.ClassDefault {
+		w.warn(fmt.Sprintf("%s[%d].requests", limitsKey, i), "is 0: every token without other limits is blocked")
 	}
 }
 
@@ -285,7 +299,7 @@ func (w *warner) rateLimit() {
 func (w *warner) unreached(key string, limits []Limit) {
 	for i, long := range limits {
 		for _, short := range limits {
-			if short.Shadow || short.Per >= long.Per {
+			if short.Shadow || short.Per >= long.Per || short.Requests == 0 { // 0 is meant to block
 				continue
 			}
 			// The requests that the shorter limit admits in the longer interval.

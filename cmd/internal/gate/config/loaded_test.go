@@ -243,6 +243,7 @@ rate_limit:
     - {requests: 3, per: 1s}
     - {requests: 181, per: 1m}
     - {requests: 10800, per: 1h}
+    - {requests: 0, per: 1ms}
   tokens:
     00000000-0000-4000-8000-000000000001: {limits: [{requests: 3, per: 1s, shadow: true}, {requests: 5, per: 2s}, {requests: 16, per: 5s}]}
 `, "ADMIN_TOKEN=0123456789abcdef")
@@ -252,7 +253,8 @@ opsgate.yaml:4: authn.stale_for: is 2h: a revoked token may be accepted for that
 opsgate.yaml:6: shutdown.drain_wait: is 0s: load balancers have no time to stop sending requests before the listener closes
 opsgate.yaml:7: shutdown.grace: is 5s, less than http.body_timeout and the longest timeout of a request together, 15s: slow requests are cut off
 opsgate.yaml:11: rate_limit.limits[1].requests: is 181, which no token reaches: 3 per 1s admit 180 in 1m
-opsgate.yaml:14: rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[2].requests: is 16, which no token reaches: 5 per 2s admit 15 in 5s`
+opsgate.yaml:13: rate_limit.limits[3].requests: is 0: every token without other limits is blocked
+opsgate.yaml:15: rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[2].requests: is 16, which no token reaches: 5 per 2s admit 15 in 5s`
 	if got.Warnings.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
 	}

@@ -13,7 +13,7 @@ import (
 // page name the keys until a reload succeeds.
 func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 	r := start(t, limits(100))
-	const problems = "http: {max_body_bytes: 1}\nrate_limit: {tokens: {00000000-0000-4000-8000-000000000001: {limits: [{requests: 0, per: 1m}]}}, typo: 1}\nlogs: {}\n"
+	const problems = "http: {max_body_bytes: 1}\nrate_limit: {tokens: {00000000-0000-4000-8000-000000000001: {limits: [{requests: -1, per: 1m}]}}, typo: 1}\nlogs: {}\n"
 	for i := range 3 {
 		r.write(t, problems+fmt.Sprintf("# edit %d\n", i))
 		testkit.Eventually(t, "the change is logged", func() bool { return len(r.lines("configuration refused")) == 4*(i+1) })
