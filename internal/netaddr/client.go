@@ -67,6 +67,11 @@ func parseHop(hop string) (netip.Addr, bool) {
 // IPv4-mapped, and without a zone.
 func normalized(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
+// Contains reports whether an address is in one of the networks.
+func Contains(networks []netip.Prefix, addr netip.Addr) bool {
+	return contains(networks, normalized(addr))
+}
+
 func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

@@ -94,6 +94,13 @@ type HTTP struct {
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`
 	MaxConnections    Number   `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it an idle one is closed."`
 	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight whose body has arrived; 503 above it."`
+
+	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol" restart:"opened at start" doc:"The PROXY protocol, version 1 or 2."`
+}
+
+// ProxyProtocol is from whom a connection begins with a header of the PROXY protocol.
+type ProxyProtocol struct {
+	From []Network `yaml:"from" doc:"Networks of TCP balancers, which must begin each connection with a header; from others it is an error."`
 }
 
 // Routes is bounds by operation id.
@@ -198,9 +205,13 @@ func (v *validator) routes() {
 // exposure warns of listeners and trust that are wider than usual.
 func (w *warner) exposure() {
 	c := w.loaded
-	for i, network := range c.TrustedProxies {
-		if network.Bits() == 0 {
-			w.warn(fmt.Sprintf("trusted_proxies[%d]", i), "is every address: any client can claim any address in the audit log")
+	for key, networks := range map[string][]Network{
+		"trusted_proxies": c.TrustedProxies, "http.proxy_protocol.from": c.HTTP.ProxyProtocol.From,
+	} {
+		for i, network := range networks {
+			if network.Bits() == 0 {
+				w.warn(fmt.Sprintf("%s[%d]", key, i), "is every address: any client can claim any address in the audit log")
+			}
 		}
 	}
 	if host, _, _ := net.SplitHostPort(c.Listen); !IsLoopback(host) && c.TLS.CertFile == "" && len(c.TrustedProxies) == 0 {

@@ -18,7 +18,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 	values := map[string]string{ // of keys whose value does not follow from their type
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "token_prefix": "acme_", "trusted_proxies": "10.0.0.0/8, 192.0.2.0/24",
 		"public_url": "https://api.acme.example", "security_contact": "mailto:security@acme.example",
-		"http.write_timeout": "40s", "http.request_timeout": "17s", "authn.stale_for": "20m", "routes": "{v1Me: {timeout: 7s}}",
+		"http.proxy_protocol.from": "192.0.2.0/24", "http.write_timeout": "40s", "http.request_timeout": "17s", "authn.stale_for": "20m", "routes": "{v1Me: {timeout: 7s}}",
 		"rate_limit.redis.addresses": `["redis:1", "redis:2"]`, "rate_limit.redis.database": "3",
 		"rate_limit.limits":  "[{requests: 7, per: 1m}]",
 		"rate_limit.classes": "{partner: {limits: [{requests: 7, per: 1m}], teams: [10000000-0000-4000-8000-000000000001]}}",

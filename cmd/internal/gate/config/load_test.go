@@ -132,6 +132,7 @@ func TestEveryKindOfValueCanBeSetInAFile(t *testing.T) {
 		{"admin.token", got.Admin.Token.Reveal(), "correct-horse-battery"},
 		{"admin.tls.key_file", got.Admin.TLS.KeyFile, config.File("testdata/certificate.pem")},
 		{"trusted_proxies", got.TrustedProxies, networks},
+		{"http.proxy_protocol.from", got.HTTP.ProxyProtocol.From, []config.Network{{Prefix: netip.MustParsePrefix("10.1.0.0/16")}}},
 		{"http.request_timeout", got.HTTP.RequestTimeout, config.Duration(1500 * time.Millisecond)},
 		{"http.max_body_bytes", got.HTTP.MaxBodyBytes, config.Bytes(1 << 20)},
 		{"http.max_connections", got.HTTP.MaxConnections, config.Number(500)},

@@ -235,6 +235,7 @@ func TestWarningsOfValidButRiskyValues(t *testing.T) {
 listen: :8080
 admin: {listen: "0.0.0.0:9090", token: "${ADMIN_TOKEN}"}
 authn: {stale_for: 2h}
+http: {proxy_protocol: {from: ["::/0"]}}
 shutdown:
   drain_wait: 0s
   grace: 5s
@@ -250,11 +251,12 @@ rate_limit:
 	want := `opsgate.yaml:1: trusted_proxies[1]: is every address: any client can claim any address in the audit log
 opsgate.yaml:3: admin.token: goes over the network in plaintext: set admin.tls.cert_file and key_file
 opsgate.yaml:4: authn.stale_for: is 2h: a revoked token may be accepted for that time while the identity service is unavailable
-opsgate.yaml:6: shutdown.drain_wait: is 0s: load balancers have no time to stop sending requests before the listener closes
-opsgate.yaml:7: shutdown.grace: is 5s, less than http.body_timeout and the longest timeout of a request together, 15s: slow requests are cut off
-opsgate.yaml:11: rate_limit.limits[1].requests: is 181, which no token reaches: 3 per 1s admit 180 in 1m
-opsgate.yaml:13: rate_limit.limits[3].requests: is 0: every token without other limits is blocked
-opsgate.yaml:15: rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[2].requests: is 16, which no token reaches: 5 per 2s admit 15 in 5s`
+opsgate.yaml:5: http.proxy_protocol.from[0]: is every address: any client can claim any address in the audit log
+opsgate.yaml:7: shutdown.drain_wait: is 0s: load balancers have no time to stop sending requests before the listener closes
+opsgate.yaml:8: shutdown.grace: is 5s, less than http.body_timeout and the longest timeout of a request together, 15s: slow requests are cut off
+opsgate.yaml:12: rate_limit.limits[1].requests: is 181, which no token reaches: 3 per 1s admit 180 in 1m
+opsgate.yaml:14: rate_limit.limits[3].requests: is 0: every token without other limits is blocked
+opsgate.yaml:16: rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[2].requests: is 16, which no token reaches: 5 per 2s admit 15 in 5s`
 	if got.Warnings.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
 	}

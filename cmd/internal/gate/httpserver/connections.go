@@ -23,6 +23,7 @@ import (
 type connectionSet struct {
 	limit            atomic.Int64
 	maxInput         int64
+	logf             func(format string, args ...any) // an error of a connection
 	refused, evicted atomic.Uint64
 	incomplete       atomic.Uint64 // closed because of maxInput
 
@@ -50,6 +51,7 @@ type connection struct {
 	input       atomic.Int64 // bytes received since the last request reached the handler
 	awaitsHello bool         // the TLS ClientHello has not arrived; used by the goroutine that reads
 
+	proxied  *proxied      // nil if the connection begins with HTTP or TLS
 	gathered *bytes.Buffer // while WriteAtOnce runs; used by the goroutine that writes
 
 	// Guarded by the owner's mu.

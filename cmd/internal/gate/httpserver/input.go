@@ -29,7 +29,7 @@ var errLongHello = errors.New("the TLS ClientHello is too long")
 
 // Read implements [net.Conn].
 func (c *connection) Read(p []byte) (int, error) {
-	n, err := c.TCPConn.Read(p)
+	n, err := c.receive(p)
 	if n > 0 && c.serving.Load() == 0 {
 		received := c.input.Add(int64(n))
 		if c.awaitsHello && received > maxHello {
@@ -40,6 +40,14 @@ func (c *connection) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// receive reads what follows the header of the PROXY protocol, if there is one.
+func (c *connection) receive(p []byte) (int, error) {
+	if c.proxied != nil {
+		return c.proxied.receive(c, p)
+	}
+	return c.TCPConn.Read(p)
 }
 
 // resetInput sets the input to 0, when it is complete: a request or a handshake.

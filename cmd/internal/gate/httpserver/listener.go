@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 )
 
@@ -21,11 +22,12 @@ type listener struct {
 	*net.TCPListener
 
 	connections *connectionSet
-	tls         *tls.Config // nil for plain HTTP
+	tls         *tls.Config    // nil for plain HTTP
+	proxiedFrom []netip.Prefix // networks of peers that send a header of the PROXY protocol
 }
 
-// Accept implements [net.Listener]. The TLS handshake is left to the http.Server, which limits its
-// time by ReadHeaderTimeout.
+// Accept implements [net.Listener]. The header of the PROXY protocol and the TLS handshake are left
+// to the goroutine of the connection, and their time is limited.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		accepted, err := l.AcceptTCP()
@@ -39,6 +41,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if conn == nil {
 			continue
 		}
+		conn.expectProxyHeader(l.proxiedFrom)
 		_ = accepted.SetWriteBuffer(writeBuffer) // fails if the client has closed the connection
 		if l.tls != nil {
 			conn.awaitsHello = true

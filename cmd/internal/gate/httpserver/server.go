@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -16,14 +17,17 @@ import (
 	"opsgate/gateway"
 )
 
-// Options are the options of [Listen]. All are required except Bound and TLS.
+// Options are the options of [Listen]. All are required except Bound, TLS and ProxiedFrom.
 type Options struct {
 	Name    string           // in errors
 	Address string           // of the listener
 	Bound   *net.TCPListener // from systemd, on Address; nil to bind it
 	TLS     *tls.Config      // with GetConfigForClient; nil for plain HTTP
-	Limits  Limits
-	Errors  slog.Handler // for errors of connections; it limits its lines
+	// ProxiedFrom are the networks of peers that send a header of the PROXY protocol before TLS or
+	// HTTP. They must send one, and others must not.
+	ProxiedFrom []netip.Prefix
+	Limits      Limits
+	Errors      slog.Handler // for errors of connections; it limits its lines
 	// Registerer registers the metrics of the connections, whose names start with MetricPrefix.
 	Registerer   prometheus.Registerer
 	MetricPrefix string
@@ -73,7 +77,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		o.TLS = resetInputAtHello(o.TLS)
 	}
 	s := &Server{
-		name: o.Name, listener: &listener{TCPListener: tcp, connections: set, tls: o.TLS}, bodyTimeout: o.Limits.BodyTimeout,
+		name:        o.Name,
+		listener:    &listener{TCPListener: tcp, connections: set, tls: o.TLS, proxiedFrom: o.ProxiedFrom},
+		bodyTimeout: o.Limits.BodyTimeout,
 		acceptEnded: make(chan struct{}),
 	}
 	s.http = &http.Server{
@@ -87,6 +93,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		ConnState:                    s.trackFirstRequest,
 		ErrorLog:                     slog.NewLogLogger(o.Errors, slog.LevelWarn),
 	}
+	set.logf = s.http.ErrorLog.Printf
 	return s, nil
 }
 

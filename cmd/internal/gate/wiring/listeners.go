@@ -44,6 +44,7 @@ func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
 	}
 	return httpserver.Listen(ctx, httpserver.Options{
 		Name: "public", Address: c.Loaded.Listen, Bound: c.Listener, TLS: tlsConfig,
+		ProxiedFrom: prefixes(c.Loaded.HTTP.ProxyProtocol.From),
 		Limits: httpserver.Limits{
 			Connections:   c.Loaded.MaxConnections(),
 			Input:         c.Loaded.MaxInput(),

@@ -1,0 +1,107 @@
+package httpserver
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+
+	"opsgate/internal/netaddr"
+)
+
+const (
+	// proxyHeaderTimeout is the time for a header of the PROXY protocol, which senders send at once.
+	proxyHeaderTimeout = time.Second
+	// proxyBuffer is the size of the buffer from which a header is read. One of version 1 has at most
+	// 107 bytes; of version 2, the library refuses more than 4 KiB.
+	proxyBuffer = 256
+)
+
+// A proxied connection begins with a header of the PROXY protocol, by which a balancer passes on
+// the address of the client. It is used by the goroutine that serves the connection.
+type proxied struct {
+	read   bool
+	client net.Addr      // nil for the peer
+	rest   *bufio.Reader // of what arrived with the header; nil if nothing is left
+	err    error         // of all reads, if the header is missing or invalid
+}
+
+// expectProxyHeader makes the connection a proxied one if its peer is in one of the networks.
+func (c *connection) expectProxyHeader(from []netip.Prefix) {
+	if peer, ok := c.TCPConn.RemoteAddr().(*net.TCPAddr); ok && netaddr.Contains(from, peer.AddrPort().Addr()) {
+		c.proxied = new(proxied)
+	}
+}
+
+// RemoteAddr implements [net.Conn]. On a proxied connection, the first call reads the header, for
+// at most proxyHeaderTimeout: net/http makes it in the goroutine of the connection, before anything
+// is read. No code that accepts connections may call it.
+func (c *connection) RemoteAddr() net.Addr {
+	if c.proxied == nil {
+		return c.TCPConn.RemoteAddr()
+	}
+	if p := c.proxied; !p.read {
+		p.read = true
+		p.readHeader(c.TCPConn)
+		if p.err != nil && !errors.Is(p.err, io.EOF) && !c.awaitsHello { // net/http logs the errors of a TLS handshake
+			c.owner.logf("%s: %v", c.TCPConn.RemoteAddr(), p.err)
+		}
+	}
+	if c.proxied.client != nil {
+		return c.proxied.client
+	}
+	return c.TCPConn.RemoteAddr()
+}
+
+// readHeader reads the header.
+func (p *proxied) readHeader(conn *net.TCPConn) {
+	_ = conn.SetReadDeadline(time.Now().Add(proxyHeaderTimeout)) // fails if the connection is closed, as the read does
+	reader := bufio.NewReaderSize(conn, proxyBuffer)
+	header, err := proxyproto.Read(reader)
+	_ = conn.SetReadDeadline(time.Time{})
+	if err == nil {
+		p.client, err = clientOf(header)
+	}
+	switch {
+	case errors.Is(err, proxyproto.ErrNoProxyProtocol) && reader.Buffered() == 0:
+		p.err = io.EOF // the peer closed the connection, as health checks do
+	case err != nil: // as a failed read, which net/http does not answer
+		p.err = &net.OpError{Op: "read", Net: "tcp", Err: fmt.Errorf("no valid header of the PROXY protocol: %w", err)}
+	case reader.Buffered() > 0:
+		p.rest = reader
+	}
+}
+
+// clientOf returns the client of a header; nil if the balancer has opened the connection itself
+// (LOCAL), or does not know the client (UNKNOWN).
+func clientOf(header *proxyproto.Header) (net.Addr, error) {
+	if header.Command.IsLocal() {
+		return nil, nil
+	}
+	client, ok := header.SourceAddr.(*net.TCPAddr)
+	if !ok {
+		return nil, fmt.Errorf("%v is no TCP address", header.SourceAddr)
+	}
+	return client, nil
+}
+
+// receive reads what follows the header.
+func (p *proxied) receive(c *connection, b []byte) (int, error) {
+	c.RemoteAddr() // reads the header, unless that was done
+	if p.err != nil {
+		return 0, p.err
+	}
+	if p.rest == nil {
+		return c.TCPConn.Read(b)
+	}
+	n, err := p.rest.Read(b) // of the buffer, which is not empty
+	if p.rest.Buffered() == 0 {
+		p.rest = nil
+	}
+	return n, err
+}
