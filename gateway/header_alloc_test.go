@@ -36,6 +36,9 @@ func TestHeaderParsingDoesNotAllocatePerElement(t *testing.T) {
 		{"empty hops", ",", forwarded},
 		{"trusted hops", "10.0.0.1,", forwarded},
 		{"hops that are not addresses", "10.0.0,", forwarded},
+		{"accepted types", "text/html;q=0,*/*,text/markdown;q=x,", func(lines []string) {
+			responses.PrefersMarkdown(&http.Request{Header: http.Header{"Accept": lines}})
+		}},
 		{"accepted codings", "GZI;\tq=0 ,* ; q=0,", func(lines []string) { negotiate("Accept-Encoding", lines) }},
 		{"codings of a body", "Identity ,", func(lines []string) { contentCoding(lines) }},
 		{"entity tags", `W/"x-gzip" , `, func(lines []string) { negotiate("If-None-Match", lines) }},

@@ -61,6 +61,35 @@ func TestLargeBodiesAreCompressed(t *testing.T) {
 	}
 }
 
+func TestPagesAreInMarkdownForProgramsThatPreferIt(t *testing.T) {
+	h := start(t)
+	for _, path := range []string{"/docs/", "/docs/errors/"} {
+		html := h.get(t, path)
+		markdown := h.get(t, map[string]string{"/docs/": "/docs/index.md", "/docs/errors/": "/docs/errors.md"}[path]).mustBe(t, 200)
+		for accept, want := range map[string]answer{
+			"": html, "*/*": html, "text/*": html, "text/plain": html, "text/markdown;q=0": html, "text/markdown;q=0.5, */*": html,
+			"text/markdown;q=0.8, text/html;level=1;q=0.9, */*;q=0.1": html,
+			// a browser
+			"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8": html,
+			"text/markdown": markdown, "Text/Markdown; charset=utf-8; q=0.1": markdown, "text/markdown, */*;q=0.1": markdown,
+			"text/markdown, text/html, */*": markdown, "*/*, text/*;q=0.4, text/html;q=0.3, text/markdown;q=0.3": markdown, "text/html;q=0.3, */*, text/markdown;q=0.3": markdown,
+		} {
+			got := h.get(t, path, "Accept: "+accept).mustBe(t, 200)
+			if got.body != want.body || got.Header.Get("Content-Type") != want.Header.Get("Content-Type") ||
+				got.Header.Get("Etag") != want.Header.Get("Etag") || got.Header.Get("Vary") != "Accept-Encoding, Accept" {
+				t.Errorf("%s, Accept: %s: got %v", path, accept, got.Header)
+			}
+		}
+		unchanged := h.get(t, path, "Accept: text/markdown", "If-None-Match: "+markdown.Header.Get("Etag")).mustBe(t, 304)
+		if unchanged.Header.Get("Vary") != "Accept-Encoding, Accept" {
+			t.Errorf("%s: got %v", path, unchanged.Header)
+		}
+	}
+	if style := h.get(t, "/docs/docs.css", "Accept: text/markdown"); style.Header.Get("Vary") != "Accept-Encoding" {
+		t.Errorf("a style: got %v", style.Header)
+	}
+}
+
 // sources is an Authenticator that records client addresses.
 type sources struct{ seen chan netip.Addr }
 

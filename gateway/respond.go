@@ -20,6 +20,7 @@ var (
 	noSniff         = []string{"nosniff"}
 	transportSecure = []string{"max-age=31536000"}
 	varyEncoding    = []string{"Accept-Encoding"}
+	varyPage        = []string{"Accept-Encoding, Accept"}
 	encodingGzip    = []string{"gzip"}
 	headerTrue      = []string{"true"}
 	cursorIgnored   = []string{"ignored"}
@@ -122,6 +123,13 @@ func (r *Request) successResponse(h http.Header, reply Reply) preparedResponse {
 }
 
 func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedResponse {
+	vary := varyEncoding
+	if page.Markdown != nil {
+		vary = varyPage
+		if responses.PrefersMarkdown(r.http()) {
+			page = page.Markdown
+		}
+	}
 	h["Access-Control-Allow-Origin"], h["Cache-Control"] = anyOrigin, cachePublic
 	r.setHeader(h, "Content-Type", page.ContentType)
 	if page.CSP != "" {
@@ -131,6 +139,7 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedRespon
 		r.setHeader(h, "Link", page.Link)
 	}
 	resp := r.contentResponse(h, page.Body, page.Gzip)
+	h["Vary"] = vary
 	resp.shared = true
 	return resp
 }

@@ -21,6 +21,7 @@ type Page struct {
 	Link        string // Link header; empty for none
 	Body        []byte
 	Gzip        []byte // Body, compressed
+	Markdown    *Page  // the same in Markdown; nil for none
 }
 
 // pageCSP allows a page to load its scripts, its style, its icon, other pages and the search index
@@ -109,7 +110,27 @@ func makePages(base string) (map[string]Page, error) {
 		}
 		made[p] = page
 	}
-	return made, compress(made)
+	if err := compress(made); err != nil {
+		return nil, err
+	}
+	for p, page := range made {
+		if markdown, ok := made[markdownPath(p)]; ok {
+			page.Markdown = &markdown
+			made[p] = page
+		}
+	}
+	return made, nil
+}
+
+// markdownPath returns the path of the Markdown form of an HTML page.
+func markdownPath(p string) string {
+	switch {
+	case p == "/docs/":
+		return "/docs/index.md"
+	case strings.HasSuffix(p, "/"):
+		return strings.TrimSuffix(p, "/") + ".md"
+	}
+	return ""
 }
 
 // withBase returns the page at a path with the base URL. Without one, the page is as it is

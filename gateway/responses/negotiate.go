@@ -32,6 +32,25 @@ func Negotiate(req *http.Request, body []byte) Representation {
 	return n
 }
 
+// PrefersMarkdown reports whether Accept names text/markdown, with at least the weight of text/html
+// (RFC 9110, section 12.5.1). Programs that name both prefer Markdown; browsers name only HTML.
+func PrefersMarkdown(req *http.Request) bool {
+	var markdown, html, specific int // specific is the length of the range that html is of
+	for _, line := range req.Header["Accept"] {
+		for item := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(item, ";")
+			switch name = strings.TrimSpace(name); {
+			case strings.EqualFold(name, "text/markdown"):
+				markdown = weight(params)
+			case len(name) > specific &&
+				(name == "*/*" || strings.EqualFold(name, "text/*") || strings.EqualFold(name, "text/html")):
+				html, specific = weight(params), len(name)
+			}
+		}
+	}
+	return markdown > 0 && markdown >= html
+}
+
 // acceptsGzip reports whether Accept-Encoding accepts gzip: by name, or by * if gzip is not named
 // (RFC 9110, section 12.5.3).
 func acceptsGzip(header []string) bool {
@@ -41,21 +60,31 @@ func acceptsGzip(header []string) bool {
 			name, params, _ := strings.Cut(item, ";")
 			switch name = strings.TrimSpace(name); {
 			case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
-				return !zeroWeight(params)
+				return weight(params) > 0
 			case name == "*":
-				wildcard = !zeroWeight(params)
+				wildcard = weight(params) > 0
 			}
 		}
 	}
 	return wildcard
 }
 
-// zeroWeight reports whether the parameters have the weight zero, which means "not acceptable".
-func zeroWeight(params string) bool {
-	const weight = "q="
-	params = strings.TrimSpace(params)
-	return len(params) >= len(weight) && strings.EqualFold(params[:len(weight)], weight) &&
-		strings.Trim(params[len(weight):], "0.") == ""
+// weight returns the weight among the parameters of an item, in thousandths; 1000 if there is none
+// (RFC 9110, section 12.4.2).
+func weight(params string) int {
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
+		fraction, below1 := strings.CutPrefix(value, "0")
+		if !strings.EqualFold(name, "q") || !below1 {
+			continue
+		}
+		thousandths, unit := 0, 100
+		for _, digit := range []byte(strings.TrimPrefix(fraction, ".")) {
+			thousandths, unit = thousandths+int(digit-'0')*unit, unit/10
+		}
+		return thousandths
+	}
+	return 1000
 }
 
 const gzipSuffix = "-gzip"
