@@ -2,7 +2,7 @@
 # packages.sh installs the packages that tests use from npm, PyPI and Maven:
 # docs/develop/dependencies.md. It keeps what is installed until the file that pins it changes.
 set -euo pipefail
-cd "$(dirname "$0")"
+cd "$(dirname "$0")/.."
 
 # install PINS TARGET INSTALLER PROGRAM/DEBIAN-PACKAGE... runs INSTALLER PINS TARGET, unless TARGET
 # has what the file PINS pins.
@@ -13,7 +13,7 @@ install() {
     command -v "${program%/*}" >/dev/null || packages+=" ${program#*/}"
   done
   if [ -n "$packages" ]; then
-    echo "the packages of tools/$pins need programs; on Debian: apt-get install$packages" >&2
+    echo "the packages of $pins need programs; on Debian: apt-get install$packages" >&2
     return 1
   fi
   rm -rf "$target" && "$installer" "$pins" "$target" && cp "$pins" "$target/.installed"
@@ -26,8 +26,8 @@ from_pypi() { python3 -m venv "$2" && "$2/bin/pip" install --quiet --no-deps --o
 from_maven() { mvn --quiet --batch-mode --file "$1" package; }
 
 failed=0
-install npm/package-lock.json npm/node_modules from_npm node/nodejs npm || failed=1
+install tools/npm/package-lock.json tools/npm/node_modules from_npm node/nodejs npm || failed=1
 install clients/python/requirements.txt clients/python/.venv from_pypi python3/python3-venv || failed=1
-install servers/requirements.txt servers/.venv from_pypi python3/python3-venv || failed=1
+install tools/servers/requirements.txt tools/servers/.venv from_pypi python3/python3-venv || failed=1
 install clients/java/pom.xml clients/java/lib from_maven javac/default-jdk-headless mvn/maven || failed=1
 exit $failed
