@@ -25,6 +25,7 @@ type Authenticator struct {
 	metrics  *metrics
 	settings atomic.Pointer[settings]
 
+	clock   func() time.Time
 	now     func() time.Duration // since the start; monotonic if Options.Clock is
 	entries entries
 
@@ -60,6 +61,7 @@ func New(options Options) (*Authenticator, error) {
 		format:       o.Format,
 		identity:     o.Identity,
 		logger:       o.Logger,
+		clock:        o.Clock,
 		now:          func() time.Duration { return o.Clock().Sub(start) },
 		flights:      make(map[key]*flight),
 		unknownQueue: newFairQueue(),
@@ -93,6 +95,27 @@ func (a *Authenticator) Apply(s Settings) {
 // response breaks the contract; the context's own error if it ends during the wait. No error of the
 // identity service is returned while a recent result is cached.
 func (a *Authenticator) Authenticate(ctx context.Context, token string, from Source) (*Principal, error) {
+	p, err := a.authenticate(ctx, token, from)
+	if err != nil {
+		return nil, err
+	}
+	if expired := a.expired(p); expired != nil {
+		return nil, expired
+	}
+	return p, nil
+}
+
+// expired returns the error of a token that has expired, or nil. It reads the clock, which suspends
+// and steps may have moved since the lookup, at each use.
+func (a *Authenticator) expired(p *Principal) *RefusedError {
+	if p.ExpiresAt.IsZero() || a.clock().Before(p.ExpiresAt.Add(expiryGrace)) {
+		return nil
+	}
+	return &RefusedError{p.identity(), ErrExpired}
+}
+
+// authenticate is Authenticate without the expiry of the token.
+func (a *Authenticator) authenticate(ctx context.Context, token string, from Source) (*Principal, error) {
 	if !a.format.Valid(token) {
 		return nil, ErrMalformed
 	}

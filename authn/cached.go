@@ -15,16 +15,20 @@ const (
 	cachedStale = "stale"
 	// cachedDue is the freshness of a token that is looked up before its next use.
 	cachedDue = "due"
+	// cachedExpired is the freshness of a token that is refused because it has expired.
+	cachedExpired = "expired"
+	// cachedRevoked is the freshness of a token that is refused because it was revoked.
+	cachedRevoked = "revoked"
 )
 
 // A CachedToken is the cache entry of a token.
 type CachedToken struct {
-	// Freshness is "fresh", "stale" or "due", or "" for a revoked token.
+	// Freshness is "fresh", "stale", "due", "expired" or "revoked".
 	Freshness string
 	// Principal is nil for a revoked token.
 	Principal *Principal
-	// Revoked has the ids of a revoked token; nil for any other.
-	Revoked *RevokedError
+	// Refused is the error of an expired or revoked token; nil for any other.
+	Refused *RefusedError
 }
 
 // An Identity has the ids and the names of a token and its team, as in [Principal]; "" for what is
@@ -39,8 +43,8 @@ func (t CachedToken) Identity() Identity {
 	switch {
 	case t.Principal != nil:
 		return t.Principal.identity()
-	case t.Revoked != nil:
-		return Identity(*t.Revoked)
+	case t.Refused != nil:
+		return t.Refused.Identity
 	default:
 		return Identity{}
 	}
@@ -53,12 +57,14 @@ func (a *Authenticator) CachedTokens() iter.Seq[CachedToken] {
 		s, now := a.settings.Load(), a.now()
 		for e := range a.entries.known.Values() {
 			t := CachedToken{Principal: e.principal}
-			if e.principal != nil {
-				t.Freshness = a.freshness(s, e, now)
-			} else if ids, ok := errors.AsType[*RevokedError](e.refusal); ok {
-				t.Revoked = ids
-			} else {
+			if ids, ok := errors.AsType[*RefusedError](e.refusal); ok {
+				t.Freshness, t.Refused = cachedRevoked, ids
+			} else if e.principal == nil {
 				continue // the token does not exist any more
+			} else if t.Refused = a.expired(e.principal); t.Refused != nil {
+				t.Freshness = cachedExpired
+			} else {
+				t.Freshness = a.freshness(s, e, now)
 			}
 			if !yield(t) {
 				return

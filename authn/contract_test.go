@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/authn"
 	"opsgate/internal/testkit"
@@ -34,6 +35,11 @@ func TestAResponseThatBreaksTheContractIsErrContract(t *testing.T) {
 		"a UUID in braces":          {TokenId: "{" + idOf(token) + "}", TeamId: teamID},
 		"a UUID as a URN":           {TokenId: "urn:uuid:" + idOf(token), TeamId: teamID},
 		"a letter that is no digit": {TokenId: idOf(token), TeamId: "g" + teamID[1:]},
+		"a class of 65 characters":  {TokenId: idOf(token), TeamId: teamID, LimitClass: strings.Repeat("c", 65)},
+		"a class with a space":      {TokenId: idOf(token), TeamId: teamID, LimitClass: "gold hunter2"},
+		"a class that is not ASCII": {TokenId: idOf(token), TeamId: teamID, LimitClass: "größer"},
+		"an expiry out of range":    {TokenId: idOf(token), TeamId: teamID, ExpiresAt: &timestamppb.Timestamp{Seconds: 1 << 40}},
+		"an expiry of zero":         {TokenId: idOf(token), TeamId: teamID, ExpiresAt: &timestamppb.Timestamp{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service, registry := newIdentity(), prometheus.NewRegistry()

@@ -209,12 +209,12 @@ func newRefusal(s state, reason error, now, keepFor time.Duration) *entry {
 // revokedEntry returns the entry of a revoked token, with the ids from the identity service or the
 // cache.
 func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry {
-	ids := &RevokedError{}
+	ids := &RefusedError{Reason: ErrRevoked}
 	if cached, _, ok := a.entries.peek(k); ok {
-		if known, ok := errors.AsType[*RevokedError](cached.refusal); ok {
+		if known, ok := errors.AsType[*RefusedError](cached.refusal); ok {
 			*ids = *known
 		} else if cached.principal != nil {
-			*ids = RevokedError(cached.principal.identity())
+			ids.Identity = cached.principal.identity()
 		}
 	}
 	if id, ok := uuid.Canonical(tokenID); ok {

@@ -42,7 +42,7 @@ func TestNamesAreBoundedAndPrintable(t *testing.T) {
 				w.revocation("2", token)
 				synctest.Wait()
 				refused(t, a, token, authn.ErrRevoked)
-				if got, _ := a.CachedToken(idOf(token)); got.Revoked == nil || got.Identity() != want {
+				if got, _ := a.CachedToken(idOf(token)); got.Refused == nil || got.Identity() != want {
 					t.Errorf("revoked: %+v", got.Identity())
 				}
 			})

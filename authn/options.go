@@ -16,6 +16,9 @@ const (
 	// negativeTTL is how long the refusal of a token that does not exist is cached. If the token is
 	// created meanwhile, it is accepted after at most this time.
 	negativeTTL = 5 * time.Second
+	// expiryGrace is how long after its expiry a token is accepted, for differences between the
+	// clocks of the gateway and of the identity service.
+	expiryGrace = 5 * time.Second
 	// disconnectedDivisor divides FreshFor for tokens that are confirmed while the revocation
 	// stream is disconnected.
 	disconnectedDivisor = 3

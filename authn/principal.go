@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 	"unique"
@@ -27,6 +28,11 @@ type Principal struct {
 	// TokenName is the token's name, for operators; "" if it has none. It has at most 100 printable
 	// characters.
 	TokenName string
+	// LimitClass is the name of the class of limits that the identity service states; "" for none.
+	// It has at most 64 visible ASCII characters.
+	LimitClass string
+	// ExpiresAt is when the token expires; zero for never.
+	ExpiresAt time.Time
 
 	teamName unique.Handle[string] // many tokens have the same
 }
@@ -46,7 +52,8 @@ func (p *Principal) identity() Identity {
 
 // newPrincipal converts a response, or returns an [ErrContract]. It checks that the ids are UUIDs:
 // other services reject an invalid team id, and the client would get that as an error of its
-// request. The error contains nothing of the response, as it may be logged.
+// request. It refuses an expiry before 1970, which stands for an absent one: a client may delete a
+// token that gets a 401. The error contains nothing of the response, as it may be logged.
 func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	tokenID, ok := uuid.Canonical(r.GetTokenId())
 	if !ok {
@@ -55,6 +62,17 @@ func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	teamID, ok := uuid.Canonical(r.GetTeamId())
 	if !ok {
 		return nil, fmt.Errorf("%w: the team id of a response is not a UUID", ErrContract)
+	}
+	class := r.GetLimitClass()
+	if len(class) > maxLimitClass || strings.ContainsFunc(class, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, fmt.Errorf("%w: the limit class of a response has more than %d characters, or others than visible ASCII",
+			ErrContract, maxLimitClass)
+	}
+	var expiresAt time.Time
+	if at := r.GetExpiresAt(); at != nil {
+		if expiresAt = at.AsTime(); !at.IsValid() || expiresAt.Unix() <= 0 {
+			return nil, fmt.Errorf("%w: the expiry of a response is not a valid time", ErrContract)
+		}
 	}
 	scopes := make([]Scope, len(r.GetScopes()))
 	for i, s := range r.GetScopes() {
@@ -66,10 +84,15 @@ func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 		Scopes:  NewScopes(scopes...),
 		AIPlan:  r.GetPlan() == identityv1.Plan_PLAN_AI,
 
-		TokenName: displayName(r.GetTokenName()),
-		teamName:  unique.Make(displayName(r.GetTeamName())),
+		TokenName:  displayName(r.GetTokenName()),
+		LimitClass: class,
+		ExpiresAt:  expiresAt,
+		teamName:   unique.Make(displayName(r.GetTeamName())),
 	}, nil
 }
+
+// maxLimitClass is the maximum number of characters of Principal.LimitClass.
+const maxLimitClass = 64
 
 // maxName is the maximum number of characters of a displayed name, which bounds the memory of a
 // cached token.
@@ -100,7 +123,7 @@ func displayName(name string) string {
 
 var (
 	// ErrInvalidToken means that the token is rejected. [Authenticator.Authenticate] returns it
-	// wrapped in one of the three errors below, which are for logs: clients get the same response
+	// wrapped in one of the four errors below, which are for logs: clients get the same response
 	// for each (docs/integrate/contract.md, "Authentication").
 	ErrInvalidToken = errors.New("invalid token")
 	// ErrMalformed is an [ErrInvalidToken] for a token that does not have the format. It is not
@@ -109,8 +132,11 @@ var (
 	// ErrNotFound is an [ErrInvalidToken] for a token that does not exist.
 	ErrNotFound = fmt.Errorf("%w: unknown", ErrInvalidToken)
 	// ErrRevoked is an [ErrInvalidToken] for a revoked token. The errors that wrap it are of type
-	// [RevokedError].
+	// [RefusedError].
 	ErrRevoked = fmt.Errorf("%w: revoked", ErrInvalidToken)
+	// ErrExpired is an [ErrInvalidToken] for an expired token. The errors that wrap it are of type
+	// [RefusedError].
+	ErrExpired = fmt.Errorf("%w: expired", ErrInvalidToken)
 	// ErrUnavailable means that the identity service is unavailable and no recent result is cached.
 	// It is returned wrapped with the cause, which may be the lookup's own timeout: test for
 	// ErrUnavailable before [context.DeadlineExceeded].
@@ -123,11 +149,15 @@ var (
 	ErrBusy = fmt.Errorf("%w: too many unknown tokens at once", ErrUnavailable)
 )
 
-// A RevokedError is an [ErrRevoked] with what is known of the token, for logs.
-type RevokedError Identity
+// A RefusedError is an [ErrRevoked] or [ErrExpired] with what is known of the token, for logs.
+type RefusedError struct {
+	Identity
 
-// Error returns the text of [ErrRevoked].
-func (*RevokedError) Error() string { return ErrRevoked.Error() }
+	Reason error
+}
 
-// Unwrap returns [ErrRevoked].
-func (*RevokedError) Unwrap() error { return ErrRevoked }
+// Error returns the text of the reason.
+func (e *RefusedError) Error() string { return e.Reason.Error() }
+
+// Unwrap returns the reason.
+func (e *RefusedError) Unwrap() error { return e.Reason }

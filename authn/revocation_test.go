@@ -64,7 +64,7 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 		w.revocation("2", token)
 		w.revocation("3", mint(3)) // not cached
 		synctest.Wait()
-		want := authn.RevokedError{TokenID: idOf(token), TeamID: teamID}
+		want := authn.Identity{TokenID: idOf(token), TeamID: teamID}
 		mustBeCached(t, a, want)
 		if got := idsOf(t, a, token); got != want {
 			t.Errorf("got %+v, want %+v", got, want)

@@ -11,21 +11,21 @@ import (
 )
 
 // idsOf returns the ids of a revoked token's error.
-func idsOf(t *testing.T, a *authn.Authenticator, token string) authn.RevokedError {
+func idsOf(t *testing.T, a *authn.Authenticator, token string) authn.Identity {
 	t.Helper()
 	_, err := a.Authenticate(t.Context(), token, office)
-	revoked, ok := errors.AsType[*authn.RevokedError](err)
+	revoked, ok := errors.AsType[*authn.RefusedError](err)
 	if !ok || !errors.Is(err, authn.ErrRevoked) || !errors.Is(err, authn.ErrInvalidToken) || err.Error() != authn.ErrRevoked.Error() {
 		t.Fatalf("got %v", err)
 	}
-	return *revoked
+	return revoked.Identity
 }
 
 // mustBeCached checks that the token is cached as revoked, with the ids.
-func mustBeCached(t *testing.T, a *authn.Authenticator, want authn.RevokedError) {
+func mustBeCached(t *testing.T, a *authn.Authenticator, want authn.Identity) {
 	t.Helper()
 	record, ok := a.CachedToken(want.TokenID)
-	if !ok || record.Revoked == nil || *record.Revoked != want || record.Principal != nil {
+	if !ok || record.Refused == nil || record.Identity() != want || record.Principal != nil {
 		t.Errorf("cached: %+v, %t; want %+v", record, ok, want)
 	}
 }
@@ -35,16 +35,16 @@ func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
 	for name, test := range map[string]struct {
 		metadata map[string]string
 		used     bool // before it was revoked
-		want     authn.RevokedError
+		want     authn.Identity
 	}{
-		"id from the service":              {map[string]string{"token_id": idOf(token)}, false, authn.RevokedError{TokenID: idOf(token)}},
-		"in upper case":                    {map[string]string{"token_id": strings.ToUpper(idOf(token))}, false, authn.RevokedError{TokenID: idOf(token)}},
-		"no id":                            {nil, false, authn.RevokedError{}},
-		"id is not a UUID":                 {map[string]string{"token_id": token}, false, authn.RevokedError{}},
-		"used before, id from the service": {map[string]string{"token_id": idOf(token)}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
-		"used before, no id":               {nil, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
-		"used before, id is not a UUID":    {map[string]string{"token_id": token}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
-		"used before, id in another key":   {map[string]string{"id": "x"}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+		"id from the service":              {map[string]string{"token_id": idOf(token)}, false, authn.Identity{TokenID: idOf(token)}},
+		"in upper case":                    {map[string]string{"token_id": strings.ToUpper(idOf(token))}, false, authn.Identity{TokenID: idOf(token)}},
+		"no id":                            {nil, false, authn.Identity{}},
+		"id is not a UUID":                 {map[string]string{"token_id": token}, false, authn.Identity{}},
+		"used before, id from the service": {map[string]string{"token_id": idOf(token)}, true, authn.Identity{TokenID: idOf(token), TeamID: teamID}},
+		"used before, no id":               {nil, true, authn.Identity{TokenID: idOf(token), TeamID: teamID}},
+		"used before, id is not a UUID":    {map[string]string{"token_id": token}, true, authn.Identity{TokenID: idOf(token), TeamID: teamID}},
+		"used before, id in another key":   {map[string]string{"id": "x"}, true, authn.Identity{TokenID: idOf(token), TeamID: teamID}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestARevocationFoundByALookupIsCachedForStaleFor(t *testing.T) {
 		a, w := following(t, service)
 		token := mint(1)
 		service.revoke(token)
-		want := authn.RevokedError{TokenID: idOf(token)}
+		want := authn.Identity{TokenID: idOf(token)}
 		idsOf(t, a, token)
 		service.fail(errUnavailable)
 		for range 9 {

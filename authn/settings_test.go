@@ -92,7 +92,7 @@ func TestCachedTokenCallsNoService(t *testing.T) {
 			t.Helper()
 			before := service.lookups()
 			record, ok := a.CachedToken(idOf(token))
-			if record.Freshness != want || ok != (want != "") || ok && record.Principal.TeamID != teamID || record.Revoked != nil || service.lookups() != before {
+			if record.Freshness != want || ok != (want != "") || ok && record.Principal.TeamID != teamID || record.Refused != nil || service.lookups() != before {
 				t.Errorf("got %+v %t, want %q", record, ok, want)
 			}
 		}

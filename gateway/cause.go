@@ -21,6 +21,7 @@ const (
 	causeTokenMalformed     Cause = "token:malformed"
 	causeTokenNotFound      Cause = "token:unknown"
 	causeTokenRevoked       Cause = "token:revoked"
+	causeTokenExpired       Cause = "token:expired"
 	causeIdentityBusy       Cause = "busy:identity"
 	causeLimiterUnavailable Cause = "unavailable:limiter"
 	causeRoute              Cause = "route"
@@ -95,6 +96,8 @@ func causeOfToken(err error) Cause {
 		return causeTokenMalformed
 	case errors.Is(err, authn.ErrRevoked):
 		return causeTokenRevoked
+	case errors.Is(err, authn.ErrExpired):
+		return causeTokenExpired
 	}
 	return causeTokenNotFound
 }

@@ -92,6 +92,7 @@ func authErrorCases() []errorCase {
 		{cause: "token:malformed", status: 401, code: "unauthorized", change: ofIdentity(authn.ErrMalformed)},
 		{cause: "token:unknown", status: 401, code: "unauthorized", change: ofIdentity(authn.ErrNotFound)},
 		{cause: "token:revoked", status: 401, code: "unauthorized", change: ofIdentity(authn.ErrRevoked)},
+		{cause: "token:expired", status: 401, code: "unauthorized", change: ofIdentity(authn.ErrExpired)},
 		{cause: "plan", status: 403, code: "forbidden", request: header("Authorization", "Bearer no_plan")},
 		{cause: "scope", status: 403, code: "forbidden", request: header("Authorization", "Bearer none")},
 		{cause: "route", status: 404, code: "not_found", target: "/v1/nothing"},

@@ -63,8 +63,8 @@ type dryAuthenticator struct{ q *ExplainRequest }
 // Authenticate implements [Authenticator].
 func (a dryAuthenticator) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
 	switch {
-	case a.q.Revoked != nil:
-		return nil, a.q.Revoked
+	case a.q.Refused != nil:
+		return nil, a.q.Refused
 	case a.q.Principal == nil:
 		return nil, &unknownResultError{"the token's team is not known"}
 	}

@@ -25,7 +25,7 @@ type ExplainRequest struct {
 	Path   string // as a client sends it, including the query
 
 	Principal  *authn.Principal      // of the token; nil if it is not known
-	Revoked    *authn.RevokedError   // set if the token is revoked
+	Refused    *authn.RefusedError   // set if the token is revoked or has expired
 	Assignment *ratelimit.Assignment // policy of the decision; nil for the principal's
 	Decision   *ratelimit.Decision   // result of a Peek of the limiter; nil if it is not known
 	LimiterErr error                 // returned in place of a decision
@@ -260,10 +260,13 @@ func (e *explainer) addError(name string, err error) {
 }
 
 // operatorText returns the problem's text and details, or a text that clients do not get: for a
-// revoked token and an unavailable service.
+// revoked or expired token and an unavailable service.
 func (p *Problem) operatorText() string {
-	if p.Cause == causeTokenRevoked {
+	switch p.Cause {
+	case causeTokenRevoked:
 		return "the token was revoked"
+	case causeTokenExpired:
+		return "the token has expired"
 	}
 	if call, ok := errors.AsType[*backendclient.Error](p); ok {
 		return call.Service + " cannot be reached"

@@ -72,7 +72,7 @@ func TestExplanationMatchesResponse(t *testing.T) {
 
 func TestExplanationOfRevokedToken(t *testing.T) {
 	h := start(t, ofIdentity(authn.ErrRevoked))
-	e := h.gateway.Explain(ExplainRequest{Path: "/v1/servers", Revoked: &authn.RevokedError{TokenID: tokenID}})
+	e := h.gateway.Explain(ExplainRequest{Path: "/v1/servers", Refused: &authn.RefusedError{Identity: authn.Identity{TokenID: tokenID}, Reason: authn.ErrRevoked}})
 	if e.Answer.FailedCheck != "token" || e.Answer.Cause != causeTokenRevoked || e.Answer.Code != "unauthorized" {
 		t.Errorf("got %+v", e)
 	}

@@ -85,15 +85,15 @@ func TestWaitTimesAreLoggedAndCounted(t *testing.T) {
 	}
 }
 
-func TestLogLineOfRevokedTokenHasItsIDs(t *testing.T) {
-	for _, ids := range []authn.RevokedError{{}, {TokenID: tokenID}, {TokenID: tokenID, TeamID: teamID}} {
+func TestLogLineOfRevokedOrExpiredTokenHasItsIDs(t *testing.T) {
+	for _, ids := range []authn.Identity{{}, {TokenID: tokenID}, {TokenID: tokenID, TeamID: teamID}} {
 		var answers []string
-		for _, err := range []error{&ids, authn.ErrNotFound} {
+		for _, err := range []error{authn.ErrNotFound, &authn.RefusedError{Identity: ids, Reason: authn.ErrRevoked}, &authn.RefusedError{Identity: ids, Reason: authn.ErrExpired}} {
 			h := start(t, ofIdentity(err))
 			line := errorCase{}.run(t, h)
 			want := ids
 			if err == authn.ErrNotFound { //nolint:errorlint // no test wraps it
-				want = authn.RevokedError{}
+				want = authn.Identity{}
 			}
 			for key, value := range map[string]string{"token_id": want.TokenID, "team_id": want.TeamID} {
 				if got, there := line[key]; there != (value != "") || there && got != value {
@@ -102,8 +102,8 @@ func TestLogLineOfRevokedTokenHasItsIDs(t *testing.T) {
 			}
 			answers = append(answers, h.get(t, "/v1/servers").mustBe(t, 401).body)
 		}
-		if answers[0] != answers[1] {
-			t.Errorf("the responses distinguish a revoked token from one that does not exist: %q", answers)
+		if answers[0] != answers[1] || answers[0] != answers[2] {
+			t.Errorf("the responses distinguish a revoked or expired token from one that does not exist: %q", answers)
 		}
 	}
 }

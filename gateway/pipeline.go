@@ -193,7 +193,7 @@ func (g *Gateway) authenticate(r *Request) error {
 	}
 	principal, err := g.options.Authenticator.Authenticate(r.ctx, token, r)
 	if errors.Is(err, authn.ErrInvalidToken) {
-		r.revoked, _ = errors.AsType[*authn.RevokedError](err)
+		r.refused, _ = errors.AsType[*authn.RefusedError](err)
 		return unauthorized(sent, err).withCause(causeOfToken(err))
 	}
 	if err != nil {

@@ -71,7 +71,7 @@ var (
 )
 
 // unauthorized is the response to a missing token, or to an invalid one if sent is true. The text
-// is the same for tokens that are malformed, do not exist or are revoked.
+// is the same for tokens that are malformed, do not exist, have expired or are revoked.
 func unauthorized(sent bool, err error) *Problem {
 	text, challenge := "no API token was sent; send it in the header: Authorization: Bearer <token>", "Bearer"
 	if sent {

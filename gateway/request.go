@@ -32,7 +32,7 @@ type Request struct {
 	busy          Connection // marked as busy, from authenticate on; nil if the server does not track connections
 	principal     *authn.Principal
 	pathID        string              // the id in the path, in lower case; set by handle
-	revoked       *authn.RevokedError // set if the token is revoked
+	refused       *authn.RefusedError // set if the token is revoked or has expired
 	limitSet      *limitSet           // of the decision; nil before there is one
 	decision      ratelimit.Decision
 	pendingRefund *refund      // to be queued after the response; nil for none
@@ -65,13 +65,13 @@ func (r *Request) TokenID() string {
 func (r *Request) Connection() responses.Connection { return ConnectionOf(r.http().Context()) }
 
 // caller returns the ids of the token and its team for logs and traces, also if the token is
-// revoked. They are "" if not known.
+// revoked or has expired. They are "" if not known.
 func (r *Request) caller() (teamID, tokenID string) {
 	switch {
 	case r.principal != nil:
 		return r.principal.TeamID, r.principal.TokenID
-	case r.revoked != nil:
-		return r.revoked.TeamID, r.revoked.TokenID
+	case r.refused != nil:
+		return r.refused.TeamID, r.refused.TokenID
 	}
 	return "", ""
 }

@@ -20,6 +20,8 @@ func required(field protoreflect.FieldDescriptor) bool {
 	switch field.FullName() {
 	case "ops.fleet.v1.MetricPoint.at", "ops.monitoring.v1.MonitorCheck.checked_at", "ops.incident.v1.Incident.started_at":
 		return true
+	case "ops.identity.v1.ResolveTokenResponse.expires_at":
+		return false
 	}
 	return field.Name() == "created_at" || strings.HasSuffix(string(field.Parent().Name()), "Response")
 }

@@ -74,7 +74,7 @@ type TokenState struct {
 	Store  Store   `json:"store"`
 
 	principal  *authn.Principal    // nil if the token is not cached
-	revoked    *authn.RevokedError // nil unless its revocation is cached
+	refused    *authn.RefusedError // nil unless it has expired or its revocation is cached
 	assignment *ratelimit.Assignment
 	decision   *ratelimit.Decision // nil if the limits could not be read
 	err        error               // of reading the limits
@@ -83,12 +83,14 @@ type TokenState struct {
 // Token is the cache entry of a token.
 type Token struct {
 	Cached    bool     `json:"cached"`
-	Freshness string   `json:"freshness,omitempty"` // freshness of the entry, or "revoked"
+	Freshness string   `json:"freshness,omitempty"` // of the entry: fresh, stale, due, expired or revoked
 	TokenName string   `json:"token_name,omitempty"`
 	TeamID    string   `json:"team_id,omitempty"`
 	TeamName  string   `json:"team_name,omitempty"`
 	AIPlan    *bool    `json:"ai_plan,omitempty"` // null if unknown
 	Scopes    []string `json:"scopes,omitempty"`
+
+	Expires time.Time `json:"expires,omitzero"`
 }
 
 // Policy is the source of a token's limits.
@@ -155,11 +157,9 @@ func (s *TokenState) setToken(a *authn.Authenticator, subject Subject) {
 		Cached: cached, Freshness: record.Freshness, TokenName: id.TokenName,
 		TeamID: cmp.Or(id.TeamID, subject.TeamID), TeamName: id.TeamName,
 	}
-	switch p := record.Principal; {
-	case p != nil:
-		s.principal, s.Token.AIPlan, s.Token.Scopes = p, &p.AIPlan, p.Scopes.Strings()
-	case cached: // as revoked: without a principal
-		s.revoked, s.Token.Freshness = record.Revoked, "revoked"
+	s.principal, s.refused = record.Principal, record.Refused
+	if p := record.Principal; p != nil {
+		s.Token.AIPlan, s.Token.Scopes, s.Token.Expires = &p.AIPlan, p.Scopes.Strings(), p.ExpiresAt
 	}
 }
 
@@ -203,7 +203,7 @@ func (a *Admin) explanation(ctx context.Context, q Question) Explanation {
 		Identity: services[dependencyIdentity],
 		Explanation: active.Gateway.Explain(gateway.ExplainRequest{
 			Method: q.Method, Path: q.Path,
-			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision,
+			Principal: token.principal, Refused: token.refused, Assignment: token.assignment, Decision: token.decision,
 			LimiterErr: token.err,
 			ServiceErr: func(name, method string) error {
 				return serviceErr(name, clients.Services()[name].Connection, clients.Refuses(name, method, token.Token.TeamID))

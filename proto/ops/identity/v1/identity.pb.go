@@ -159,7 +159,16 @@ type ResolveTokenResponse struct {
 	// characters are escaped.
 	TokenName string `protobuf:"bytes,5,opt,name=token_name,json=tokenName,proto3" json:"token_name,omitempty"`
 	// Name of the team, like token_name.
-	TeamName      string `protobuf:"bytes,6,opt,name=team_name,json=teamName,proto3" json:"team_name,omitempty"`
+	TeamName string `protobuf:"bytes,6,opt,name=team_name,json=teamName,proto3" json:"team_name,omitempty"`
+	// Name of the class in the gateway's configuration whose limits apply to the token, such as
+	// `partner`: at most 64 visible ASCII characters. Optional. What the configuration itself states
+	// for the token or its team precedes it; if it has no class of the name, the default limits
+	// apply. It is the same in each response until an operator changes it.
+	LimitClass string `protobuf:"bytes,7,opt,name=limit_class,json=limitClass,proto3" json:"limit_class,omitempty"`
+	// When the token expires; absent if it does not. From then on the service returns NOT_FOUND.
+	// From 5 seconds after it, by its own clock, the gateway refuses the token, also while it cannot
+	// reach the service. A later response may have another time.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -234,6 +243,20 @@ func (x *ResolveTokenResponse) GetTeamName() string {
 		return x.TeamName
 	}
 	return ""
+}
+
+func (x *ResolveTokenResponse) GetLimitClass() string {
+	if x != nil {
+		return x.LimitClass
+	}
+	return ""
+}
+
+func (x *ResolveTokenResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
 }
 
 // Request of WatchRevocations.
@@ -407,7 +430,7 @@ const file_ops_identity_v1_identity_proto_rawDesc = "" +
 	"\n" +
 	"\x1eops/identity/v1/identity.proto\x12\x0fops.identity.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"8\n" +
 	"\x13ResolveTokenRequest\x12!\n" +
-	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\"\xc9\x01\n" +
+	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\"\xa5\x02\n" +
 	"\x14ResolveTokenResponse\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x17\n" +
 	"\ateam_id\x18\x02 \x01(\tR\x06teamId\x12\x16\n" +
@@ -415,7 +438,11 @@ const file_ops_identity_v1_identity_proto_rawDesc = "" +
 	"\x04plan\x18\x04 \x01(\x0e2\x15.ops.identity.v1.PlanR\x04plan\x12\x1d\n" +
 	"\n" +
 	"token_name\x18\x05 \x01(\tR\ttokenName\x12\x1b\n" +
-	"\tteam_name\x18\x06 \x01(\tR\bteamName\"@\n" +
+	"\tteam_name\x18\x06 \x01(\tR\bteamName\x12\x1f\n" +
+	"\vlimit_class\x18\a \x01(\tR\n" +
+	"limitClass\x129\n" +
+	"\n" +
+	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"@\n" +
 	"\x17WatchRevocationsRequest\x12%\n" +
 	"\x0eafter_position\x18\x01 \x01(\tR\rafterPosition\"s\n" +
 	"\x18WatchRevocationsResponse\x12\x1a\n" +
@@ -463,17 +490,18 @@ var file_ops_identity_v1_identity_proto_goTypes = []any{
 }
 var file_ops_identity_v1_identity_proto_depIdxs = []int32{
 	0, // 0: ops.identity.v1.ResolveTokenResponse.plan:type_name -> ops.identity.v1.Plan
-	5, // 1: ops.identity.v1.WatchRevocationsResponse.revocation:type_name -> ops.identity.v1.Revocation
-	6, // 2: ops.identity.v1.Revocation.revoked_at:type_name -> google.protobuf.Timestamp
-	1, // 3: ops.identity.v1.IdentityService.ResolveToken:input_type -> ops.identity.v1.ResolveTokenRequest
-	3, // 4: ops.identity.v1.IdentityService.WatchRevocations:input_type -> ops.identity.v1.WatchRevocationsRequest
-	2, // 5: ops.identity.v1.IdentityService.ResolveToken:output_type -> ops.identity.v1.ResolveTokenResponse
-	4, // 6: ops.identity.v1.IdentityService.WatchRevocations:output_type -> ops.identity.v1.WatchRevocationsResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 1: ops.identity.v1.ResolveTokenResponse.expires_at:type_name -> google.protobuf.Timestamp
+	5, // 2: ops.identity.v1.WatchRevocationsResponse.revocation:type_name -> ops.identity.v1.Revocation
+	6, // 3: ops.identity.v1.Revocation.revoked_at:type_name -> google.protobuf.Timestamp
+	1, // 4: ops.identity.v1.IdentityService.ResolveToken:input_type -> ops.identity.v1.ResolveTokenRequest
+	3, // 5: ops.identity.v1.IdentityService.WatchRevocations:input_type -> ops.identity.v1.WatchRevocationsRequest
+	2, // 6: ops.identity.v1.IdentityService.ResolveToken:output_type -> ops.identity.v1.ResolveTokenResponse
+	4, // 7: ops.identity.v1.IdentityService.WatchRevocations:output_type -> ops.identity.v1.WatchRevocationsResponse
+	6, // [6:8] is the sub-list for method output_type
+	4, // [4:6] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_ops_identity_v1_identity_proto_init() }

@@ -54,12 +54,12 @@ type IdentityServiceClient interface {
 	// ResolveToken returns the id, team, scopes and plan of a live token. The gateway caches the
 	// response (30 seconds by default).
 	//
-	// Codes: NOT_FOUND if there is no such token or it has been revoked, with the ErrorInfo reason
-	// `TOKEN_UNKNOWN` or `TOKEN_REVOKED`. For a revoked token the ErrorInfo may carry the metadata
-	// `token_id`, which the gateway logs. A revocation is final: the gateway may refuse the token for
-	// 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is not 32 bytes.
-	// After every other code the gateway treats the token as neither valid nor invalid: the client
-	// gets a 503, or a cached response applies.
+	// Codes: NOT_FOUND with the ErrorInfo reason `TOKEN_UNKNOWN` if there is no such token or it has
+	// expired, or `TOKEN_REVOKED` if it has been revoked. For a revoked token the ErrorInfo may carry
+	// the metadata `token_id`, which the gateway logs. A revocation is final: the gateway may refuse
+	// the token for 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is
+	// not 32 bytes. After every other code the gateway treats the token as neither valid nor invalid:
+	// the client gets a 503, or a cached response applies.
 	ResolveToken(ctx context.Context, in *ResolveTokenRequest, opts ...grpc.CallOption) (*ResolveTokenResponse, error)
 	// WatchRevocations streams revocations as they happen, so that every gateway refuses a revoked
 	// token at once. Each gateway process holds one stream, which stays open until the client or the
@@ -135,12 +135,12 @@ type IdentityServiceServer interface {
 	// ResolveToken returns the id, team, scopes and plan of a live token. The gateway caches the
 	// response (30 seconds by default).
 	//
-	// Codes: NOT_FOUND if there is no such token or it has been revoked, with the ErrorInfo reason
-	// `TOKEN_UNKNOWN` or `TOKEN_REVOKED`. For a revoked token the ErrorInfo may carry the metadata
-	// `token_id`, which the gateway logs. A revocation is final: the gateway may refuse the token for
-	// 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is not 32 bytes.
-	// After every other code the gateway treats the token as neither valid nor invalid: the client
-	// gets a 503, or a cached response applies.
+	// Codes: NOT_FOUND with the ErrorInfo reason `TOKEN_UNKNOWN` if there is no such token or it has
+	// expired, or `TOKEN_REVOKED` if it has been revoked. For a revoked token the ErrorInfo may carry
+	// the metadata `token_id`, which the gateway logs. A revocation is final: the gateway may refuse
+	// the token for 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is
+	// not 32 bytes. After every other code the gateway treats the token as neither valid nor invalid:
+	// the client gets a 503, or a cached response applies.
 	ResolveToken(context.Context, *ResolveTokenRequest) (*ResolveTokenResponse, error)
 	// WatchRevocations streams revocations as they happen, so that every gateway refuses a revoked
 	// token at once. Each gateway process holds one stream, which stays open until the client or the

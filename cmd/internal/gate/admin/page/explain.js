@@ -20,7 +20,7 @@ const summaryOf = (x) => {
     (a.retry_after_seconds ? '; retry after ' + a.retry_after_seconds + 's' : '');
 };
 
-const freshness = { due: 'to be confirmed before its next use', stale: 'used only while identity is unavailable' };
+const freshness = { due: 'to be confirmed before its next use', stale: 'used only while identity is unavailable', expired: 'expired: refused' };
 
 const explained = (x) => {
   const serviceOf = (s) => {
