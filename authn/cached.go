@@ -31,11 +31,12 @@ type CachedToken struct {
 	Refused *RefusedError
 }
 
-// An Identity has the ids and the names of a token and its team, as in [Principal]; "" for what is
-// not known.
+// An Identity has the ids and the names of a token and its team, and its limit class, as in
+// [Principal]; "" for what is not known.
 type Identity struct {
 	TokenID, TeamID     string
 	TokenName, TeamName string
+	LimitClass          string
 }
 
 // Identity returns the ids and names of the token.

@@ -47,7 +47,7 @@ func (p *Principal) TeamName() string {
 }
 
 func (p *Principal) identity() Identity {
-	return Identity{p.TokenID, p.TeamID, p.TokenName, p.TeamName()}
+	return Identity{p.TokenID, p.TeamID, p.TokenName, p.TeamName(), p.LimitClass}
 }
 
 // newPrincipal converts a response, or returns an [ErrContract]. It checks that the ids are UUIDs:

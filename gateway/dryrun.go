@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -23,14 +24,14 @@ func (g *Gateway) newDryGateway(q *ExplainRequest) (*Gateway, error) {
 	a, o := q.Assignment, g.options
 	if a == nil {
 		p := cmp.Or(q.Principal, &authn.Principal{})
-		a = o.Policies.For(p.TeamID, p.TokenID)
+		a = o.Policies.For(p.TeamID, p.TokenID, p.LimitClass)
 	}
 	policies, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: a.Policy}) // the default of all tokens
 	if err != nil {
 		return nil, internal(err)
 	}
 	o.Authenticator, o.Limiter, o.Policies = dryAuthenticator{q}, dryLimiter{q}, policies
-	o.Metrics, o.LoadLimit = newMetrics(), o.LoadLimit.snapshot()
+	o.Metrics, o.LoadLimit, o.Logger = newMetrics(), o.LoadLimit.snapshot(), slog.New(slog.DiscardHandler)
 	o.RetrySpread, o.Decisions, o.Tracer = nil, nil, nil
 	var conn dryConn
 	handlers := &api{

@@ -114,18 +114,40 @@ func TestEachTokenHasItsPolicy(t *testing.T) {
 	of := func(class, name string, requests int, teams ...string) ratelimit.Assignment {
 		return ratelimit.Assignment{Class: class, Key: class, Teams: teams, Policy: policy(t, ratelimit.Limit{Name: name, Requests: requests, Per: time.Hour})}
 	}
-	all, err := ratelimit.NewPolicies(of("", "hour", 10), of("partner", "partner", 30, otherID))
+	all, err := ratelimit.NewPolicies(of("", "hour", 10), of("partner", "partner", 30, otherID), of("gold", "gold", 40))
 	testkit.Must(t, err)
 	h := start(t, func(o *Options) {
 		o.Policies = all
-		o.Authenticator = tokens{"partner": {TokenID: otherID, TeamID: otherID, AIPlan: true}, "default": {TokenID: tokenID, TeamID: teamID, AIPlan: true}}
+		o.Authenticator = tokens{"partner": {TokenID: otherID, TeamID: otherID, AIPlan: true}, "gold": {TokenID: someID, TeamID: teamID, AIPlan: true, LimitClass: "gold"}, "default": {TokenID: tokenID, TeamID: teamID, AIPlan: true}}
 	})
-	for token, want := range map[string]limitMember{"partner": policyOf("partner", 30, 3600), "default": policyOf("hour", 10, 3600)} {
+	for token, want := range map[string]limitMember{"partner": policyOf("partner", 30, 3600), "gold": policyOf("gold", 40, 3600), "default": policyOf("hour", 10, 3600)} {
 		got := h.do(t, token, "GET", "/v1/me", "").mustBe(t, 200)
 		mustHaveHeader(t, got.Header, "RateLimit-Policy", want)
 		mustLeave(t, got, fmt.Sprint(want.name, " ", want.parameters["q"]-1))
 	}
-	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{"partner admitted partner": 1, "hour admitted default": 1})
+	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{"partner admitted partner": 1, "gold admitted gold": 1, "hour admitted default": 1})
+}
+
+func TestUnknownClassHasTheDefaultLimitsAndOneWarningAMinute(t *testing.T) {
+	named, now := &authn.Principal{TokenID: tokenID, TeamID: teamID, AIPlan: true, LimitClass: "gold"}, time.Now()
+	h := start(t, func(o *Options) {
+		o.Authenticator, o.Clock = tokens{"named": named}, func() time.Time { return now }
+	})
+	for _, wait := range []time.Duration{0, 59 * time.Second, time.Second} {
+		now = now.Add(wait)
+		h.do(t, "named", "GET", "/v1/me", "").mustBe(t, 200)
+	}
+	h.gateway.Explain(ExplainRequest{Path: "/v1/me", Principal: named}) // neither counted nor logged
+	const warning = "identity names a class of limits that the configuration does not have; the default limits apply"
+	if n := strings.Count(h.log.String(), warning); n != 2 {
+		t.Errorf("%d warnings, want 2:\n%s", n, h.log.String())
+	}
+	for _, words := range []string{`"limit_class":"gold","team_id":"` + teamID, `"class":"default","limit_class":"gold"`} {
+		if !strings.Contains(h.log.String(), words) {
+			t.Errorf("the log lacks %s:\n%s", words, h.log.String())
+		}
+	}
+	mustCount(t, h, "opsgate_rate_limit_unknown_class_requests_total", map[string]float64{"": 3})
 }
 
 // A shadow limit is decided and counted, and clients do not see it.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,6 +23,9 @@ type Metrics struct {
 	localDecisions prometheus.Counter
 	cachedDenials  prometheus.Counter
 
+	unknownClasses prometheus.Counter
+	warnedAt       atomic.Int64 // time of the last warning about an unknown class, in ns
+
 	refunds        prometheus.Counter
 	refundsDropped *prometheus.CounterVec
 }
@@ -32,7 +36,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.requests, m.duration, m.waits, m.panics, m.decisions, m.localDecisions, m.cachedDenials, m.refunds,
-		m.refundsDropped,
+		m.refundsDropped, m.unknownClasses,
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -78,6 +82,10 @@ func (m *Metrics) newLimitMetrics() {
 		Help: "Decisions by class (default, team, token or its name) and limit. An admitted request counts for each " +
 			"limit, as near if less than a fifth of it remains; a denied one for that with the longest wait.",
 	}, []string{"policy", "limit", "outcome"})
+	m.unknownClasses = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "opsgate_rate_limit_unknown_class_requests_total",
+		Help: "Requests decided by the default limits because identity names a class that the configuration does not have.",
+	})
 	m.refunds = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_total",
 		Help: "Requests that failed with 5xx and were refunded.",

@@ -163,6 +163,9 @@ func (r *Request) appendDecision(attrs []slog.Attr) []slog.Attr {
 		return attrs
 	}
 	attrs = append(attrs, slog.String("class", r.limitSet.assignment.Class))
+	if class := r.principal.LimitClass; class != "" {
+		attrs = append(attrs, slog.String("limit_class", class))
+	}
 	if limit := r.shadowDeniedBy(); limit != "" {
 		attrs = append(attrs, slog.String(shadowDeniedKey, limit))
 	}
@@ -236,6 +239,23 @@ func (g *Gateway) observeDecision(r *Request) {
 	}
 	if g.options.Decisions != nil {
 		g.options.Decisions.Decided(r.principal, &r.decision)
+	}
+}
+
+// warnEvery is the minimum time between two warnings about unknown classes.
+const warnEvery = time.Minute
+
+// reportUnknownClass counts a request whose token has the default limits because the configuration
+// does not have its class, and logs one of them at times: a token may send any number.
+func (g *Gateway) reportUnknownClass(r *Request) {
+	m, now := g.options.Metrics, r.start.UnixNano()
+	m.unknownClasses.Inc()
+	last := m.warnedAt.Load()
+	if (last == 0 || now-last >= int64(warnEvery)) && m.warnedAt.CompareAndSwap(last, now) {
+		g.options.Logger.LogAttrs(r.ctx, slog.LevelWarn,
+			"identity names a class of limits that the configuration does not have; the default limits apply",
+			slog.String("limit_class", r.principal.LimitClass), slog.String("team_id", r.principal.TeamID),
+			slog.String("token_id", r.principal.TokenID))
 	}
 }
 

@@ -207,15 +207,19 @@ func (g *Gateway) authenticate(r *Request) error {
 // checkLimits requests a decision from the limiter. Each admitted request counts, whatever its
 // response, unless it is refunded.
 func (g *Gateway) checkLimits(r *Request) error {
-	set := &g.limitSets[g.options.Policies.For(r.principal.TeamID, r.principal.TokenID).Index()]
-	decision, err := g.options.Limiter.Decide(r.ctx, r.principal.TokenID, set.assignment.Policy)
+	p := r.principal
+	set := &g.limitSets[g.options.Policies.For(p.TeamID, p.TokenID, p.LimitClass).Index()]
+	if g.options.Policies.Misses(set.assignment, p.LimitClass) {
+		g.reportUnknownClass(r)
+	}
+	decision, err := g.options.Limiter.Decide(r.ctx, p.TokenID, set.assignment.Policy)
 	if err != nil {
 		return limiterUnavailable(err)
 	}
 	r.decision, r.limitSet = decision, set
 	g.observeDecision(r)
 	if l := r.deniedBy(); l != nil {
-		wait := g.options.RetrySpread.retryAfter(g.options.Clock(), r.principal.TokenID, l.Limit, decision.RetryAfter)
+		wait := g.options.RetrySpread.retryAfter(g.options.Clock(), p.TokenID, l.Limit, decision.RetryAfter)
 		return rateLimited(l.deniedText, wait).withCause(l.cause)
 	}
 	return nil

@@ -40,7 +40,7 @@ type Request struct {
 	bodyStart     []byte       // buffer for the first bytes of the body; nil until a route reads one
 	arriving      arrivingBody // the rest of the body
 	response      *responses.Response
-	line          [14]slog.Attr // buffer for the log line
+	line          [15]slog.Attr // buffer for the log line
 }
 
 // maxHeaderValues is the maximal number of headers in a response whose values differ by request.

@@ -8,7 +8,7 @@ import (
 
 // An Assignment is a policy and the tokens and teams that have it. The most specific assignment of
 // a token applies: that of the token, else of its team, else of the class with the token, else of
-// the class with the team, else the default.
+// the class with the team, else of the class that the identity service names, else the default.
 type Assignment struct {
 	Policy *Policy
 	// Class is "default", "team", "token" or the name of a class. It is a label of metrics.
@@ -33,6 +33,7 @@ type Policies struct {
 	all                       []*Assignment
 	byToken, byTeam           map[string]*Assignment
 	classByToken, classByTeam map[string]*Assignment
+	classByName               map[string]*Assignment // with the default
 }
 
 // The classes of assignments beside the configured ones.
@@ -49,6 +50,7 @@ func NewPolicies(def Assignment, others ...Assignment) (*Policies, error) {
 	p := &Policies{
 		all: []*Assignment{&def}, byToken: map[string]*Assignment{}, byTeam: map[string]*Assignment{},
 		classByToken: map[string]*Assignment{}, classByTeam: map[string]*Assignment{},
+		classByName: map[string]*Assignment{ClassDefault: &def},
 	}
 	for _, a := range others {
 		a.index = len(p.all)
@@ -59,6 +61,8 @@ func NewPolicies(def Assignment, others ...Assignment) (*Policies, error) {
 			return nil, fmt.Errorf("%s: there must be only one default", a.Key)
 		case ClassToken, ClassTeam:
 			tokens, teams = p.byToken, p.byTeam
+		default:
+			p.classByName[a.Class] = &a
 		}
 		if err := assign(&a, tokens, a.Tokens, "token"); err != nil {
 			return nil, err
@@ -80,9 +84,16 @@ func assign(a *Assignment, to map[string]*Assignment, ids []string, what string)
 	return nil
 }
 
-// For returns the assignment of a token.
-func (p *Policies) For(teamID, tokenID string) *Assignment {
-	return cmp.Or(p.byToken[tokenID], p.byTeam[teamID], p.classByToken[tokenID], p.classByTeam[teamID], p.all[0])
+// For returns the assignment of a token. The class is the name that the identity service states; ""
+// for none. If there is no class of the name, the default applies.
+func (p *Policies) For(teamID, tokenID, class string) *Assignment {
+	return cmp.Or(p.byToken[tokenID], p.byTeam[teamID], p.classByToken[tokenID], p.classByTeam[teamID],
+		p.classByName[class], p.all[0])
+}
+
+// Misses reports whether the default applies because there is no class of the name.
+func (p *Policies) Misses(a *Assignment, class string) bool {
+	return class != "" && a == p.all[0] && p.classByName[class] == nil
 }
 
 // All returns every assignment, the default first. It must not be modified.

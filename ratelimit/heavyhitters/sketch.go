@@ -27,7 +27,7 @@ type shard struct {
 }
 
 // A Token has the ids of a token and its team, and their names at its last request.
-type Token struct{ TokenID, TeamID, TokenName, TeamName string }
+type Token struct{ TokenID, TeamID, TokenName, TeamName, LimitClass string }
 
 // An Entry is the decayed count of one token.
 type Entry struct {

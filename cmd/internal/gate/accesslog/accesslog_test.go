@@ -56,6 +56,7 @@ type line struct {
 	Team     string    `json:"team_id"`
 	Token    string    `json:"token_id"`
 	Class    string    `json:"class,omitempty"`
+	Limit    string    `json:"limit_class,omitempty"`
 	Refunded bool      `json:"refunded,omitempty"`
 	Local    bool      `json:"local,omitempty"`
 }
@@ -234,7 +235,7 @@ func TestReplayUnderTheSameLimitsDecidesTheSame(t *testing.T) {
 			l := request(tokenOf(n), teamOf(n%2), at)
 			l.Latency = rapid.Int64Range(0, 2_000_000).Draw(rt, "latency")
 			now = at
-			d, _ := store.Decide(t.Context(), l.Token, assigned.For(l.Team, l.Token).Policy)
+			d, _ := store.Decide(t.Context(), l.Token, assigned.For(l.Team, l.Token, "").Policy)
 			switch {
 			case !d.Allowed:
 				l, denied = l.denied("second"), denied+1
@@ -325,6 +326,19 @@ func TestOverridesThatHaveExpiredDoNotApply(t *testing.T) {
 	} {
 		if got := replayed(t, text(lines...), override(expires)); got.NewlyDenied != denied {
 			t.Errorf("expires %s: got %+v", expires, got)
+		}
+	}
+}
+
+func TestReplayFollowsTheClassThatIdentityNamed(t *testing.T) {
+	lines := burst(tokenOf(1), teamOf(1), noon(), 5)
+	for class, denied := range map[string]uint64{"": 4, "gold": 2, "unknown": 4} {
+		for i := range lines {
+			lines[i].Limit = class
+		}
+		limits := "  limits: [{requests: 1, per: 1m}]\n  classes: {gold: {limits: [{requests: 3, per: 1m}]}}\n"
+		if got := replayed(t, text(lines...), limits); got.NewlyDenied != denied {
+			t.Errorf("%q: got %+v", class, got)
 		}
 	}
 }

@@ -109,9 +109,10 @@ type entry struct {
 	Latency      int64  `json:"latency_us"`
 	TeamID       string `json:"team_id"`
 	TokenID      string `json:"token_id"`
-	Class        string `json:"class"`    // of the token's limits; "" if they were not decided
-	Local        bool   `json:"local"`    // they were decided without the shared store
-	Refunded     bool   `json:"refunded"` // the request was given back
+	Class        string `json:"class"`       // of the token's limits; "" if they were not decided
+	LimitClass   string `json:"limit_class"` // that identity named
+	Local        bool   `json:"local"`       // they were decided without the shared store
+	Refunded     bool   `json:"refunded"`    // the request was given back
 	Sampled      bool   `json:"sampled"`
 	FailuresOnly bool   `json:"failures_only"`
 

@@ -64,7 +64,7 @@ func (log *Log) Replay(loaded config.Loaded, now time.Time) (*Report, error) {
 	r.Version = loaded.Version()
 	limits, simulation := make(map[string][]LimitReport), newSimulation()
 	for _, t := range log.tokens {
-		report, a := t.report(), current.For(t.team, t.id)
+		report, a := t.report(), current.For(t.team, t.id, t.class)
 		simulation.run(t, a.Policy, func(q *request, d *ratelimit.Decision) {
 			before := report.NewlyDenied
 			r.compare(q, d)

@@ -22,6 +22,7 @@ type Log struct {
 // A token is the requests of a token, by time.
 type token struct {
 	id, team string
+	class    string // that identity named last; "" for none
 	requests []request
 }
 
@@ -42,7 +43,7 @@ func Read(paths []string, in io.Reader) (*Log, error) {
 			tokens[e.TokenID] = t
 			log.tokens = append(log.tokens, t)
 		}
-		t.team = e.TeamID
+		t.team, t.class = e.TeamID, e.LimitClass
 		took := uint32(min(e.Latency, math.MaxUint32))
 		t.requests = append(t.requests, request{e.at().UnixMicro(), took, e.deniedBy() != "", e.Refunded})
 	})

@@ -108,7 +108,7 @@ func classesOf(log *Log, policies *ratelimit.Policies) []*class {
 		list[i] = &class{ClassSuggestion: ClassSuggestion{Key: a.Key, Configured: limitsText(limits)}, limits: limits}
 	}
 	for _, t := range log.tokens {
-		c, n := list[policies.For(t.team, t.id).Index()], uint64(len(t.requests))
+		c, n := list[policies.For(t.team, t.id, t.class).Index()], uint64(len(t.requests))
 		c.tokens = append(c.tokens, t)
 		c.Requests, c.Tokens = c.Requests+n, len(c.tokens)
 		c.second = max(c.second, min(c.busiest, n))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -90,17 +91,19 @@ type Token struct {
 	AIPlan    *bool    `json:"ai_plan,omitempty"` // null if unknown
 	Scopes    []string `json:"scopes,omitempty"`
 
-	Expires time.Time `json:"expires,omitzero"`
+	LimitClass string    `json:"limit_class,omitempty"` // that identity names
+	Expires    time.Time `json:"expires,omitzero"`
 }
 
 // Policy is the source of a token's limits.
 type Policy struct {
-	Class   string    `json:"class"`
-	Key     string    `json:"key"`    // of the configuration
-	Origin  string    `json:"origin"` // file and line, variable or flag
-	Owner   string    `json:"owner,omitempty"`
-	Reason  string    `json:"reason,omitempty"`
-	Expires time.Time `json:"expires,omitzero"`
+	Class    string    `json:"class"`
+	ChosenBy string    `json:"chosen_by"`
+	Key      string    `json:"key"`    // of the configuration
+	Origin   string    `json:"origin"` // file and line, variable or flag
+	Owner    string    `json:"owner,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"`
 	// TeamUnknown is set if the policy was selected by the token's id only, and the team may have
 	// another one.
 	TeamUnknown bool `json:"team_unknown,omitempty"`
@@ -134,9 +137,12 @@ func (a *Admin) now() time.Time { return a.options.Clock().UTC().Truncate(time.M
 func (a *Admin) tokenState(ctx context.Context, active Active, subject Subject) TokenState {
 	s := TokenState{Store: a.store()}
 	s.setToken(a.options.Authenticator, subject)
-	s.assignment = active.Policies.For(s.Token.TeamID, subject.TokenID)
+	s.assignment = active.Policies.For(s.Token.TeamID, subject.TokenID, s.Token.LimitClass)
 	c := s.assignment
-	s.Policy = Policy{Class: c.Class, Key: c.Key, Origin: c.Origin, Owner: c.Owner, Reason: c.Reason, Expires: c.Expires}
+	s.Policy = Policy{
+		Class: c.Class, ChosenBy: chosenBy(c, subject.TokenID, s.Token), Key: c.Key, Origin: c.Origin, Owner: c.Owner,
+		Reason: c.Reason, Expires: c.Expires,
+	}
 	// A policy of the token does not depend on its team.
 	s.Policy.TeamUnknown = s.Token.TeamID == "" && c.Class != ratelimit.ClassToken
 	if decision, err := a.options.Limits.Peek(ctx, subject.TokenID, c.Policy); err == nil {
@@ -148,6 +154,21 @@ func (a *Admin) tokenState(ctx context.Context, active Active, subject Subject) 
 	return s
 }
 
+// chosenBy returns why an assignment applies to a token.
+func chosenBy(a *ratelimit.Assignment, tokenID string, t Token) string {
+	switch {
+	case slices.Contains(a.Tokens, tokenID):
+		return "the configuration, for the token"
+	case slices.Contains(a.Teams, t.TeamID):
+		return "the configuration, for the team"
+	case t.LimitClass == "":
+		return "the configuration, by default"
+	case t.LimitClass == a.Class:
+		return "identity"
+	}
+	return "the configuration, by default: it has no class " + t.LimitClass + ", which identity names"
+}
+
 // setToken sets what the authenticator has cached about the token. The subject's team is that of a
 // token that is not cached.
 func (s *TokenState) setToken(a *authn.Authenticator, subject Subject) {
@@ -155,7 +176,7 @@ func (s *TokenState) setToken(a *authn.Authenticator, subject Subject) {
 	id := record.Identity()
 	s.Token = Token{
 		Cached: cached, Freshness: record.Freshness, TokenName: id.TokenName,
-		TeamID: cmp.Or(id.TeamID, subject.TeamID), TeamName: id.TeamName,
+		TeamID: cmp.Or(id.TeamID, subject.TeamID), TeamName: id.TeamName, LimitClass: id.LimitClass,
 	}
 	s.principal, s.refused = record.Principal, record.Refused
 	if p := record.Principal; p != nil {

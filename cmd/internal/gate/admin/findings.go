@@ -51,6 +51,10 @@ func (s *State) diagnose() {
 	}
 	add(s.diagnoseLimiter())
 	add(s.diagnoseEviction())
+	if len(s.unknownClasses) > 0 {
+		add(s.finding("classes", "identity names classes of limits that the configuration does not have: "+
+			listed(s.unknownClasses, maxLines, ", "), ""))
+	}
 	for _, f := range s.diagnoseOutages() {
 		add(f)
 	}

@@ -145,6 +145,8 @@ func TestFindings(t *testing.T) {
 		{evicting(1, 0), []string{"impaired redis: its maxmemory-policy evicts keys, and with them the usage of tokens"}},
 		{evicting(3, 1234), []string{"impaired redis: its maxmemory-policy evicts keys, and with them the usage of tokens – 1234 keys evicted since this gateway started"}},
 		{evicting(0, 1234), nil}, // the policy was corrected
+		{func(s *State) { s.unknownClasses = []string{"a", "b", "c", "d", "e", "f"} },
+			[]string{"impaired identity names classes of limits that the configuration does not have: a, b, c, d, e, and 1 more"}},
 		{reload("applied", 0, nil, nil), nil},
 		{reload("refused", 26*time.Hour, nil, []string{"a:1: x", "a:2: y"}), []string{"impaired The configuration on disk was refused 1d2h ago (2 problems) – a:1: x / a:2: y"}},
 		{reload("refused", time.Hour, []string{"a", "b", "c", "d", "e"}, []string{"x"}),

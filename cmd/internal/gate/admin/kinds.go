@@ -83,6 +83,12 @@ var kinds = map[string]kind{
 		"raise maxmemory to 500 bytes for each token in use, then set maxmemory-policy noeviction",
 		"limits.md#redis-evicts-keys",
 	},
+	"classes": {
+		verdictImpaired, "tokens of these classes have the default limits",
+		"it stays so until the names agree, and a minute longer",
+		"add the class to rate_limit.classes and reload, or correct it in identity",
+		"limits.md#a-class-of-limits-is-unknown",
+	},
 	"slow": {
 		verdictImpaired, "requests that need NAME miss the promised 500 ms; those that reach their deadline get 504",
 		"when http.max_in_flight requests wait for it, others get 503",

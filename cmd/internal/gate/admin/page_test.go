@@ -105,7 +105,7 @@ func TestStateIsSharedForHalfASecond(t *testing.T) {
 func TestMetricsOfThePageExist(t *testing.T) {
 	table, err := os.ReadFile("../../../../docs/operate/metrics.md")
 	testkit.Must(t, err)
-	for _, name := range []string{metricRequests, metricDuration, metricInFlight, metricCalls, metricCallTimes} {
+	for _, name := range []string{metricRequests, metricDuration, metricInFlight, metricCalls, metricCallTimes, metricUnknown} {
 		testkit.Contains(t, string(table), "| `"+name)
 	}
 }

@@ -163,7 +163,7 @@ func TestResetLogsOperatorAndRemaining(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			log := new(bytes.Buffer)
-			_, err := parts.Limits.Decide(t.Context(), "tok-1", parts.Active().Policies.For("", "tok-1").Policy)
+			_, err := parts.Limits.Decide(t.Context(), "tok-1", parts.Active().Policies.For("", "tok-1", "").Policy)
 			testkit.Must(t, err)
 			a := parts.withAccess(test.access, log)
 			got := send(a, "DELETE", "/admin/limits/tok-1", header("Authorization", "Bearer "+test.access.Token), header("X-Operator", test.operator))

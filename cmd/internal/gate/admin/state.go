@@ -34,6 +34,7 @@ type State struct {
 	store              Store
 	failures           failures
 	denials            map[string]denials
+	unknownClasses     []string
 	routes             []gateway.Route
 	staleFor, freshFor string // the keys of authn with their values
 }
@@ -60,6 +61,10 @@ func (a *Admin) readState() State {
 		store: a.store(), failures: history.failures(), denials: history.denials(), routes: active.Gateway.Routes(),
 		staleFor: staleForKey + " (" + config.DurationText(time.Duration(active.Loaded.Authn.StaleFor)) + ")",
 		freshFor: freshForKey + " (" + config.DurationText(time.Duration(active.Loaded.Authn.FreshFor)) + ")",
+	}
+	if recent := history.latest(pointsPerMinute); len(recent) > 0 &&
+		r.gauges[metricUnknown] > recent[0].gauges[metricUnknown] {
+		s.unknownClasses = a.unknownClasses(active.Policies)
 	}
 	if start := r.gauges[metricStart]; start > 0 {
 		s.Up = max(0, now.Sub(time.Unix(int64(start), 0)).Seconds())

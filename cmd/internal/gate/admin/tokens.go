@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"opsgate/ratelimit"
 )
 
 // maxFound is the maximum number of tokens that a search returns.
@@ -18,10 +21,11 @@ const maxFound = 20
 
 // TokenIdentity has the ids and names of a token and its team. A name is "" if it is unknown.
 type TokenIdentity struct {
-	TokenID   string `json:"token_id"`
-	TeamID    string `json:"team_id"`
-	TokenName string `json:"token_name,omitempty"`
-	TeamName  string `json:"team_name,omitempty"`
+	TokenID    string `json:"token_id"`
+	TeamID     string `json:"team_id"`
+	TokenName  string `json:"token_name,omitempty"`
+	TeamName   string `json:"team_name,omitempty"`
+	LimitClass string `json:"limit_class,omitempty"` // that identity names
 }
 
 // BusyToken is a token with many recent requests. Older requests count less.
@@ -82,6 +86,18 @@ func (a *Admin) namesOf(ids ...string) map[string]string {
 		}
 	}
 	return names
+}
+
+// unknownClasses returns the names of classes that cached tokens have and the policies do not, in
+// order.
+func (a *Admin) unknownClasses(p *ratelimit.Policies) []string {
+	unknown := make(map[string]bool)
+	for t := range a.options.Authenticator.CachedTokens() {
+		if of := t.Principal; of != nil && p.Misses(p.For(of.TeamID, of.TokenID, of.LimitClass), of.LimitClass) {
+			unknown[of.LimitClass] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(unknown))
 }
 
 // FoundTokens is the response of /admin/tokens: the first tokens by team and name.

@@ -228,6 +228,7 @@ const (
 	metricCalls     = "opsgate_upstream_requests_in_flight"
 	metricCallTimes = "opsgate_upstream_request_duration_seconds"
 	metricStart     = "process_start_time_seconds"
+	metricUnknown   = "opsgate_rate_limit_unknown_class_requests_total"
 )
 
 // allRoutes is the name of the sum of all routes.
@@ -343,6 +344,8 @@ func (r *readings) add(name string, m *dto.Metric) {
 		r.gauges[label(m, "service")] = m.GetGauge().GetValue()
 	case metricInFlight, metricStart:
 		r.gauges[name] = m.GetGauge().GetValue()
+	case metricUnknown:
+		r.gauges[name] = m.GetCounter().GetValue()
 	}
 }
 

@@ -76,7 +76,8 @@ type diffReport struct {
 	Unknown []string `json:"usage_unknown"` // tokens of which no usage is known in the length of a new limit
 	Unread  []string `json:"usage_unread"`  // tokens that the gateway did not return in time, with the first error
 
-	names, teams map[string]string // names by id, and the teams of tokens; both may lack some
+	// names by id, and the teams and classes of tokens, as the gateway has cached them
+	names, teams, classes map[string]string
 }
 
 func (r *diffReport) empty() bool { return len(r.Keys)+len(r.Restart)+len(r.Limits) == 0 }
@@ -136,11 +137,11 @@ func (c *diff) loadBoth(e Environment, values []config.Value) (before, after con
 	return before, after, err
 }
 
-// A limitsChange is the policies before and after, with the teams and tokens that either
+// A limitsChange is the policies before and after, with the classes, teams and tokens that either
 // configuration names.
 type limitsChange struct {
-	old, next     *ratelimit.Policies
-	teams, tokens []string
+	old, next              *ratelimit.Policies
+	classes, teams, tokens []string
 }
 
 // compare compares two configurations.
@@ -151,6 +152,11 @@ func (r *diffReport) compare(before, after config.Loaded) (both limitsChange, er
 	}
 	now := time.Now()
 	both = limitsChange{teams: namedTeams(before, after), tokens: namedTokens(before, after)}
+	for _, c := range []config.Loaded{before, after} {
+		both.classes = slices.AppendSeq(both.classes, maps.Keys(c.RateLimit.Classes))
+	}
+	slices.Sort(both.classes)
+	both.classes = slices.Compact(both.classes)
 	if both.old, err = config.NewPolicies(before, now, nil); err != nil {
 		return both, err
 	}
@@ -165,8 +171,8 @@ func (r *diffReport) compare(before, after config.Loaded) (both limitsChange, er
 // matters, if it is known.
 func (r *diffReport) setLimits(both limitsChange) {
 	r.Limits = []string{}
-	line := func(what, team, token, more string) {
-		was, is := both.old.For(team, token), both.next.For(team, token)
+	line := func(what, team, token, class, more string) {
+		was, is := both.old.For(team, token, class), both.next.For(team, token, class)
 		if a, b := assignmentText(was), assignmentText(is); a != b {
 			if was.Class != ratelimit.ClassToken {
 				a += more
@@ -177,16 +183,19 @@ func (r *diffReport) setLimits(both limitsChange) {
 			r.Limits = append(r.Limits, what+": "+a+", now "+b)
 		}
 	}
-	line("by default", "", "", "")
+	line("by default", "", "", "", "")
+	for _, class := range both.classes {
+		line("class "+class, "", "", class, "")
+	}
 	for _, team := range both.teams {
-		line("team "+named(team, r.names[team]), team, "", "")
+		line("team "+named(team, r.names[team]), team, "", "", "")
 	}
 	for _, token := range both.tokens {
 		more := ""
 		if r.teams[token] == "" && len(both.teams) > 0 {
 			more = " or those of its team"
 		}
-		line("token "+named(token, r.names[token]), r.teams[token], token, more)
+		line("token "+named(token, r.names[token]), r.teams[token], token, r.classes[token], more)
 	}
 }
 
@@ -235,25 +244,26 @@ func (c *diff) findOver(ctx context.Context, client *adminClient, r *diffReport,
 	if err != nil {
 		return fmt.Errorf("get the names: %w", err)
 	}
-	r.names, r.teams = make(map[string]string), make(map[string]string)
+	r.names, r.teams, r.classes = make(map[string]string), make(map[string]string), make(map[string]string)
 	maps.Copy(r.names, names)
 	tokens := slices.Clone(both.tokens) // sorting must not change those
 	for _, b := range busy.Tokens {
 		tokens, r.teams[b.TokenID] = append(tokens, b.TokenID), b.TeamID
-		r.names[b.TokenID] = b.TokenName
+		r.names[b.TokenID], r.classes[b.TokenID] = b.TokenName, b.LimitClass
 	}
 	slices.Sort(tokens)
 	for _, token := range slices.Compact(tokens) {
 		team := r.teams[token]
-		if team != "" && assignmentText(both.old.For(team, token)) == assignmentText(both.next.For(team, token)) {
+		class := r.classes[token]
+		if team != "" && assignmentText(both.old.For(team, token, class)) == assignmentText(both.next.For(team, token, class)) {
 			continue
 		}
 		var now admin.TokenLimits
 		err := client.read(ctx, limitsTarget(token, team), &now)
 		switch who := "token " + named(token, r.names[token]); {
 		case err == nil:
-			r.teams[token] = now.Token.TeamID
-			r.addOver(who, now, both.next.For(now.Token.TeamID, token))
+			r.teams[token], r.classes[token] = now.Token.TeamID, now.Token.LimitClass
+			r.addOver(who, now, both.next.For(now.Token.TeamID, token, now.Token.LimitClass))
 		case len(r.Unread) == 0:
 			r.Unread = append(r.Unread, who+": "+err.Error())
 		default:

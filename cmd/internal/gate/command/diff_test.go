@@ -35,6 +35,7 @@ func TestDiffOfTwoFiles(t *testing.T) {
 				"keys rate_limit.classes.partner.limits[0].per: 1s, now removed\n" +
 				"keys rate_limit.classes.partner.teams[0]: 20000000-0000-4000-8000-000000000001, now removed\n" +
 				"keys rate_limit.classes.partner.tokens[0]: 00000000-0000-4000-8000-000000000009, now removed\n" +
+				"limits class partner: partner (9 in 1s), now default (3 in 1s, 5000 in 1h)\n" +
 				"limits team 20000000-0000-4000-8000-000000000001: partner (9 in 1s), now default (3 in 1s, 5000 in 1h)\n" +
 				"limits token 00000000-0000-4000-8000-000000000009: partner (9 in 1s) or those of its team, now default (3 in 1s, 5000 in 1h) or those of its team\n"},
 		{"a file that is refused", "listn: 1\n", 2, ""},
@@ -144,7 +145,8 @@ func TestDiffReportsWhatWasReadInTime(t *testing.T) {
 	address := gatewayOf(t, rates(9, 8), ratelimit.ModeShared)
 	got := opsgate(t, nil, "diff", "--config", write(t, rates(0, 7)), "--admin", address, "--timeout", "1s")
 	_, limits, _ := strings.Cut(words(got.out), "\nlimits ")
-	want := `team ` + teamOf(1) + ` (harbour): team (8 in 1s), now team (7 in 1s)
+	want := `class partner: partner (9 in 1s), now default (99 in 1s)
+limits team ` + teamOf(1) + ` (harbour): team (8 in 1s), now team (7 in 1s)
 limits token ` + tokenOf(1) + ` (nightly): team (8 in 1s), now team (7 in 1s)
 over token ` + tokenOf(1) + ` (nightly): 7 used of 7 in 1s
 usage unread token ` + tokenOf(3) + ` (robot): ` + address + ` did not respond within 1s (--timeout)
@@ -176,7 +178,7 @@ func TestDiffOfTokensThatBothFilesName(t *testing.T) {
 	} {
 		got := opsgate(t, nil, "diff", "--config", write(t, file(7)), "--admin", gatewayOf(t, file(9), mode))
 		_, limits, _ := strings.Cut(words(got.out), "\nlimits ")
-		if want := lines("limits", ": partner (9 in 1s), now partner (7 in 1s)") + usage; got.code != 1 || "limits "+limits != want {
+		if want := "limits class partner: partner (9 in 1s), now partner (7 in 1s)\n" + lines("limits", ": partner (9 in 1s), now partner (7 in 1s)") + usage; got.code != 1 || "limits "+limits != want {
 			t.Errorf("%s: got %d\n%s\nwant\n%s\n%s", mode, got.code, limits, want, got.err)
 		}
 	}

@@ -20,7 +20,7 @@ type RateLimit struct {
 	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis for store: redis, with maxmemory-policy noeviction."`
 
 	Limits  []Limit   `yaml:"limits" doc:"One to four; every request must pass all."`
-	Classes Classes   `yaml:"classes" doc:"Limits of some teams and tokens instead of the default, by class name."`
+	Classes Classes   `yaml:"classes" doc:"Limits by class name, of the teams and tokens that the class lists and of those for which identity names it."`
 	Teams   Overrides `yaml:"teams" doc:"Limits of each token of a team instead of those of a class, by team id."`
 	Tokens  Overrides `yaml:"tokens" doc:"Limits of one token instead of those of its team, by token id."`
 }
@@ -61,8 +61,8 @@ type Limit struct {
 // Classes are classes by their names.
 type Classes map[string]Class
 
-// A Class is the limits of some teams and tokens instead of the default. The class of a token
-// precedes that of its team.
+// A Class is the limits of some teams and tokens, and of those for which the identity service states
+// its name, instead of the default. The class of a token precedes that of its team.
 type Class struct {
 	Limits  []Limit  `yaml:"limits" doc:"One to four; every request must pass all."`
 	Teams   []string `yaml:"teams" doc:"Ids of teams; the limits apply to each of their tokens separately."`
@@ -275,9 +275,6 @@ func (w *warner) rateLimit() {
 			"is 1: in an outage of Redis, each gateway admits the full limits; auto counts the gateways")
 	}
 	for _, a := range c.Assignments() {
-		if a.Class != ratelimit.ClassDefault && len(a.Teams)+len(a.Tokens) == 0 {
-			w.warn(a.Key, "has neither teams nor tokens: it limits no request")
-		}
 		w.unreached(a.limitsKey, a.Limits)
 		w.blocksAll(a)
 		if !a.Expires.IsZero() && !w.now.Before(a.Expires.Time) {

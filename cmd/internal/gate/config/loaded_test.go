@@ -209,7 +209,7 @@ func TestWarningsOfLimitsWithoutEffect(t *testing.T) {
   store: redis
   expected_replicas: 1
   classes:
-    unused: {limits: [{requests: 1, per: 1s}]}
+    named-by-identity: {limits: [{requests: 1, per: 1s}]}
     partner:
       limits: [{requests: 1, per: 1s}]
       teams: [10000000-0000-4000-8000-000000000001]
@@ -222,7 +222,6 @@ func TestWarningsOfLimitsWithoutEffect(t *testing.T) {
       expires: 2025-12-31T00:00:00Z
 `)
 	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: in an outage of Redis, each gateway admits the full limits; auto counts the gateways
-opsgate.yaml:5: rate_limit.classes.unused: has neither teams nor tokens: it limits no request
 opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: the limits of this key have no effect any more
 opsgate.yaml:15: rate_limit.tokens.00000000-0000-4000-8000-000000000001.expires: was 2025-12-31T00:00:00Z: the limits of this key have no effect any more`
 	if got.Warnings.Error() != want {

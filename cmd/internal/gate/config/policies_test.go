@@ -27,6 +27,7 @@ rate_limit:
       tokens: [00000000-0000-4000-8000-000000000001]
       owner: the partners' desk
       reason: contract
+    gold: {limits: [{requests: 50, per: 1s}], expires: 2026-03-01T00:00:00Z}
   teams:
     20000000-0000-4000-8000-000000000001: {limits: [{requests: 5, per: 1s}], owner: ann, reason: migration, expires: 2026-02-01T00:00:00Z}
   tokens:
@@ -57,20 +58,31 @@ func day(year int, month time.Month, day int) time.Time {
 
 func TestTheMostSpecificLimitsApplyUntilTheyExpire(t *testing.T) {
 	loaded := loadPolicies(t)
+	const token1, token2, token9 = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000009"
+	const team1, team2 = "20000000-0000-4000-8000-000000000001", "20000000-0000-4000-8000-000000000002"
 	for _, test := range []struct {
-		at          time.Time
-		team, token string
-		class, key  string
+		at                    time.Time
+		team, token, identity string // identity is the class that it names
+		class, key            string
 	}{
-		{day(2025, 12, 1), "other", "00000000-0000-4000-8000-000000000009", "default", "rate_limit.limits"},
-		{day(2025, 12, 1), "20000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000009", "partner", "rate_limit.classes.partner"},
-		{day(2025, 12, 1), "other", "00000000-0000-4000-8000-000000000001", "partner", "rate_limit.classes.partner"},
-		{day(2025, 12, 1), "20000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000001", "team", "rate_limit.teams.20000000-0000-4000-8000-000000000001"},
-		{day(2025, 12, 1), "20000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "token", "rate_limit.tokens.00000000-0000-4000-8000-000000000002"},
-		{day(2026, 1, 1), "20000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "team", "rate_limit.teams.20000000-0000-4000-8000-000000000001"},
-		{day(2026, 2, 1), "20000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "default", "rate_limit.limits"},
+		{day(2025, 12, 1), "other", token9, "", "default", "rate_limit.limits"},
+		{day(2025, 12, 1), "other", token9, "unknown", "default", "rate_limit.limits"},
+		{day(2025, 12, 1), "other", token9, "team", "default", "rate_limit.limits"}, // not a class
+		{day(2025, 12, 1), "other", token9, "gold", "gold", "rate_limit.classes.gold"},
+		{day(2025, 12, 1), team2, token9, "gold", "partner", "rate_limit.classes.partner"},
+		{day(2025, 12, 1), "other", token1, "gold", "partner", "rate_limit.classes.partner"},
+		{day(2025, 12, 1), team1, token1, "gold", "team", "rate_limit.teams." + team1},
+		{day(2025, 12, 1), team1, token2, "gold", "token", "rate_limit.tokens." + token2},
+		{day(2026, 1, 1), team1, token2, "gold", "team", "rate_limit.teams." + team1},
+		{day(2026, 2, 1), team1, token2, "gold", "gold", "rate_limit.classes.gold"},
+		{day(2026, 3, 1), team1, token2, "gold", "default", "rate_limit.limits"},
 	} {
-		a := madePolicies(t, loaded, test.at, nil).For(test.team, test.token)
+		p := madePolicies(t, loaded, test.at, nil)
+		a := p.For(test.team, test.token, test.identity)
+		misses := test.class == "default" && test.identity != ""
+		if p.Misses(a, test.identity) != misses {
+			t.Errorf("%+v: misses the class: %t", test, !misses)
+		}
 		if a.Class != test.class || a.Key != test.key || a.Origin != loaded.Origin(test.key) || !strings.Contains(a.Origin, ".yaml:") {
 			t.Errorf("%+v: got %+v", test, a)
 		}
@@ -79,10 +91,10 @@ func TestTheMostSpecificLimitsApplyUntilTheyExpire(t *testing.T) {
 
 func TestAnAssignmentHasItsOwnerAndReason(t *testing.T) {
 	p := madePolicies(t, loadPolicies(t), day(2025, 12, 1), nil)
-	if a := p.For("20000000-0000-4000-8000-000000000001", ""); a.Owner != "ann" || a.Reason != "migration" || !a.Expires.Equal(day(2026, 2, 1)) {
+	if a := p.For("20000000-0000-4000-8000-000000000001", "", ""); a.Owner != "ann" || a.Reason != "migration" || !a.Expires.Equal(day(2026, 2, 1)) {
 		t.Errorf("got %+v", a)
 	}
-	a := p.For("20000000-0000-4000-8000-000000000002", "")
+	a := p.For("20000000-0000-4000-8000-000000000002", "", "")
 	if limits := a.Policy.Limits(); a.Owner != "the partners' desk" || a.Reason != "contract" || len(limits) != 2 || !limits[1].Shadow {
 		t.Errorf("got %+v with %+v", a, limits)
 	}
@@ -91,7 +103,7 @@ func TestAnAssignmentHasItsOwnerAndReason(t *testing.T) {
 func TestNextExpiryIgnoresExpiredAssignments(t *testing.T) {
 	loaded := loadPolicies(t)
 	for _, test := range []struct{ at, next time.Time }{
-		{day(2025, 12, 1), day(2026, 1, 1)}, {day(2026, 1, 1), day(2026, 2, 1)}, {day(2026, 2, 1), time.Time{}},
+		{day(2025, 12, 1), day(2026, 1, 1)}, {day(2026, 1, 1), day(2026, 2, 1)}, {day(2026, 2, 1), day(2026, 3, 1)}, {day(2026, 3, 1), time.Time{}},
 	} {
 		if got := config.NextExpiry(madePolicies(t, loaded, test.at, nil)); !got.Equal(test.next) {
 			t.Errorf("at %v: got %v", test.at, got)
@@ -107,7 +119,7 @@ func TestUnchangedLimitsKeepTheirPolicy(t *testing.T) {
 		team, token string
 		same        bool
 	}{{"", "", true}, {"20000000-0000-4000-8000-000000000002", "", true}, {"", "00000000-0000-4000-8000-000000000002", true}, {"20000000-0000-4000-8000-000000000001", "", false}} {
-		if same := before.For(test.team, test.token).Policy == after.For(test.team, test.token).Policy; same != test.same {
+		if same := before.For(test.team, test.token, "").Policy == after.For(test.team, test.token, "").Policy; same != test.same {
 			t.Errorf("%+v: same: %v", test, same)
 		}
 	}

@@ -14,6 +14,7 @@ var _ gateway.DecisionObserver = busiestTokens{}
 
 // Decided implements [gateway.DecisionObserver].
 func (b busiestTokens) Decided(p *authn.Principal, d *ratelimit.Decision) {
-	b.sketch.Add(heavyhitters.Token{TokenID: p.TokenID, TeamID: p.TeamID, TokenName: p.TokenName, TeamName: p.TeamName()},
-		!d.Allowed)
+	b.sketch.Add(heavyhitters.Token{
+		TokenID: p.TokenID, TeamID: p.TeamID, TokenName: p.TokenName, TeamName: p.TeamName(), LimitClass: p.LimitClass,
+	}, !d.Allowed)
 }

@@ -44,8 +44,8 @@ const explained = (x) => {
   ];
   if (limits.length) parts.push(table('Limits', ['Limit', 'Requests', 'Left', 'More in', 'Set at'], limits));
   parts.push(
-    line('Token', bdi(t.token_name), ' ', ...t.freshness === 'revoked' ? ['revoked, ', ...team] : t.cached ? [...team, (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (freshness[t.freshness] || t.freshness) + ')'] : ['not cached by this gateway']),
-    line('Policy', p.class + ', set by ' + p.key + ' (' + p.origin + ')' + (p.owner ? ', owner: ' + p.owner : '') + (p.reason ? ', reason: ' + p.reason : '') +
+    line('Token', bdi(t.token_name), ' ', ...t.freshness === 'revoked' ? ['revoked, ', ...team] : t.cached ? [...team, (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (freshness[t.freshness] || t.freshness) + ')' + (t.expires ? ', expires ' + moment(t.expires) : '')] : ['not cached by this gateway']),
+    line('Policy', p.class + ', chosen by ' + p.chosen_by + ', set by ' + p.key + ' (' + p.origin + ')' + (p.owner ? ', owner: ' + p.owner : '') + (p.reason ? ', reason: ' + p.reason : '') +
       (p.expires ? ', until ' + moment(p.expires) : '') + (p.team_unknown ? '; the team is unknown and may have another policy' : '')),
     line('identity', serviceOf(x.identity)));
   if (x.service) parts.push(line(x.service.name, serviceOf(x.service)));
