@@ -1,11 +1,14 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -70,11 +73,14 @@ func teamListCommand(e Environment) *cobra.Command {
 
 func tokenCreateCommand(e Environment) *cobra.Command {
 	var format tokenFormat
-	var team string
+	var team, expires string
 	var token service.NewToken
 	c := databaseCommand(e, &cobra.Command{
 		Use: "create", Short: "Create a token and print it. It is not shown again",
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			if token.Lifetime, err = lifetime(expires); err != nil {
+				return err
+			}
 			for _, scope := range token.Scopes {
 				if !slices.Contains(authn.AllScopes(), authn.Scope(scope)) {
 					return fmt.Errorf("no such scope: %q (there are %v)", scope, authn.AllScopes())
@@ -105,8 +111,29 @@ func tokenCreateCommand(e Environment) *cobra.Command {
 	c.Flags().StringSliceVar(&token.Scopes, "scopes", nil,
 		"scopes of the token, as `SCOPE,...`, for example servers:read; none by default")
 	c.Flags().StringVar(&token.Name, "name", "", "`NAME` of the token")
+	c.Flags().StringVar(&token.LimitClass, "class", "",
+		"`CLASS` of limits in the configuration of gateways; by default that of the team, if it has one")
+	c.Flags().StringVar(&expires, "expires", "", "`TIME` until the token expires, such as 90d or 12h; by default it does not")
 	commandline.Required(c, "team")
 	return c
+}
+
+// lifetime returns a positive duration in days or the units of Go; 0 for "".
+func lifetime(text string) (d time.Duration, err error) {
+	if text == "" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		d = time.Duration(n) * 24 * time.Hour
+	} else {
+		d, err = time.ParseDuration(text)
+	}
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("--expires must be a time such as 90d or 12h, not %q", text)
+	}
+	return d, nil
 }
 
 // tokenMintCommand prints a new token and its hash to standard output.
@@ -136,10 +163,10 @@ func tokenListCommand(e Environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return table(e.Out, "ID\tTEAM\tNAME\tSCOPES\tCREATED\tREVOKED", len(tokens), func(i int) string {
+		return table(e.Out, "ID\tTEAM\tNAME\tSCOPES\tCLASS\tCREATED\tEXPIRES\tREVOKED", len(tokens), func(i int) string {
 			t := tokens[i]
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s",
-				t.ID, t.TeamID, t.Name, list(t.Scopes), when(t.CreatedAt), when(t.RevokedAt))
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", t.ID, t.TeamID, t.Name, list(t.Scopes),
+				cmp.Or(t.LimitClass, "-"), when(t.CreatedAt), when(t.ExpiresAt), when(t.RevokedAt))
 		})
 	})
 }

@@ -83,7 +83,7 @@ func (l *loader) team(row query.Team) Team {
 	components, err := l.q.ListComponents(l.ctx, row.ID)
 	l.err = cmp.Or(l.err, err)
 	return Team{
-		Head: Head{row.ID, row.Name}, Plan: row.Plan, CreatedAt: service.TimeOf(&row.CreatedAt),
+		Head: Head{row.ID, row.Name}, Plan: row.Plan, LimitClass: row.LimitClass, CreatedAt: service.TimeOf(&row.CreatedAt),
 		Groups: list(l, l.q.ListServerGroups, row.ID, func(row query.ServerGroup) Group {
 			return Group{Head: Head{row.ID, row.Name}, Color: row.Color, Position: int(row.Position)}
 		}),

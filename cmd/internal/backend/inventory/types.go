@@ -38,12 +38,13 @@ func (h *Head) head() *Head { return h }
 type Team struct {
 	Head `yaml:",inline"`
 
-	Plan      string    `yaml:"plan" jsonschema:"required,enum=basic,enum=ai" jsonschema_description:"ai has the public API."`
-	CreatedAt time.Time `yaml:"created_at,omitempty" state:"true"`
-	Groups    []Group   `yaml:"groups,omitempty"`
-	Servers   []Server  `yaml:"servers,omitempty"`
-	Monitors  []Monitor `yaml:"monitors,omitempty"`
-	Pages     []Page    `yaml:"pages,omitempty"`
+	Plan       string    `yaml:"plan" jsonschema:"required,enum=basic,enum=ai" jsonschema_description:"ai has the public API."`
+	LimitClass string    `yaml:"limit_class,omitempty" bound:"-" jsonschema:"pattern=^[!-~]*$,maxLength=64" jsonschema_description:"Class of limits in the configuration of gateways, of tokens without one of their own."`
+	CreatedAt  time.Time `yaml:"created_at,omitempty" state:"true"`
+	Groups     []Group   `yaml:"groups,omitempty"`
+	Servers    []Server  `yaml:"servers,omitempty"`
+	Monitors   []Monitor `yaml:"monitors,omitempty"`
+	Pages      []Page    `yaml:"pages,omitempty"`
 }
 
 // A Group of servers.

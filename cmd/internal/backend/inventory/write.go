@@ -23,7 +23,7 @@ func save[I, U any](
 
 func (p *plan) writeTeam(ctx context.Context, q *query.Queries, t *Team, c Change) error {
 	row := query.InsertTeamParams{ID: t.ID, Name: t.Name, Plan: t.Plan,
-		CreatedAt: cmp.Or(t.CreatedAt, p.Clock()).UnixNano()}
+		CreatedAt: cmp.Or(t.CreatedAt, p.Clock()).UnixNano(), LimitClass: t.LimitClass}
 	return save(ctx, c, q.InsertTeam, row, q.UpdateTeam, query.UpdateTeamParams(row))
 }
 

@@ -36,12 +36,15 @@ func (s *identityService) ResolveToken(
 			return fmt.Errorf("look up the token: %w", err)
 		case row.RevokedAt != nil:
 			return withReason(codes.NotFound, "no such token", "TOKEN_REVOKED", map[string]string{"token_id": row.ID})
+		case row.ExpiresAt != nil && *row.ExpiresAt <= s.options.Clock().UnixNano():
+			return withReason(codes.NotFound, "no such token", "TOKEN_UNKNOWN", nil)
 		}
 		if err := json.Unmarshal([]byte(row.Scopes), &response.Scopes); err != nil {
 			return fmt.Errorf("decode the scopes of token %s: %w", row.ID, err)
 		}
 		response.TokenId, response.TeamId, response.Plan = row.ID, row.TeamID, planMessage(row.Plan)
-		response.TokenName, response.TeamName = row.Name, row.TeamName
+		response.TokenName, response.TeamName, response.LimitClass = row.Name, row.TeamName, row.LimitClass
+		response.ExpiresAt = optionalTimestamp(row.ExpiresAt)
 		return nil
 	})
 }

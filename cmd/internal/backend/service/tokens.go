@@ -34,6 +34,8 @@ type Token struct {
 	Scopes           []string
 	CreatedAt        time.Time
 	RevokedAt        time.Time // zero while the token is live
+	LimitClass       string    // "" for that of the team
+	ExpiresAt        time.Time // zero for never
 }
 
 // NewToken is the input of CreateToken.
@@ -42,6 +44,9 @@ type NewToken struct {
 	// SHA256 is the hash of the token's full text.
 	SHA256 [sha256.Size]byte
 	Scopes []string
+	// LimitClass is a class of limits in the configuration of gateways; "" for that of the team.
+	LimitClass string
+	Lifetime   time.Duration // 0 for ever
 }
 
 // CreateTeam creates a team. Names are unique.
@@ -125,8 +130,16 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 	if err != nil {
 		return Token{}, fmt.Errorf("encode the scopes: %w", err)
 	}
+	if len(t.LimitClass) > 64 || strings.ContainsFunc(t.LimitClass, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return Token{}, errors.New("a class must have at most 64 visible ASCII characters")
+	}
 	id := newID()
-	row := query.ApiToken{ID: id, TeamID: t.TeamID, Name: t.Name, Sha256: t.SHA256[:], Scopes: string(list)}
+	row := query.ApiToken{
+		ID: id, TeamID: t.TeamID, Name: t.Name, Sha256: t.SHA256[:], Scopes: string(list), LimitClass: t.LimitClass,
+	}
+	if t.Lifetime != 0 {
+		row.ExpiresAt = new(b.options.Clock().Add(t.Lifetime).UnixNano())
+	}
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, t.TeamID)
 		if err != nil {
@@ -209,7 +222,7 @@ func team(row query.Team) Team {
 
 func token(row query.ApiToken) (Token, error) {
 	t := Token{ID: row.ID, TeamID: row.TeamID, Name: row.Name, CreatedAt: TimeOf(&row.CreatedAt),
-		RevokedAt: TimeOf(row.RevokedAt)}
+		RevokedAt: TimeOf(row.RevokedAt), LimitClass: row.LimitClass, ExpiresAt: TimeOf(row.ExpiresAt)}
 	if err := json.Unmarshal([]byte(row.Scopes), &t.Scopes); err != nil {
 		return Token{}, fmt.Errorf("decode the scopes of token %s: %w", row.ID, err)
 	}

@@ -2,7 +2,7 @@
 SELECT id FROM installation;
 
 -- name: InsertTeam :exec
-INSERT INTO teams (id, name, plan, created_at) VALUES (?, ?, ?, ?);
+INSERT INTO teams (id, name, plan, created_at, limit_class) VALUES (?, ?, ?, ?, ?);
 
 -- name: ListTeams :many
 SELECT * FROM teams
@@ -21,10 +21,12 @@ UPDATE teams SET plan = sqlc.arg(plan)
 WHERE id = sqlc.arg(id);
 
 -- name: InsertToken :exec
-INSERT INTO api_tokens (id, team_id, name, sha256, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO api_tokens (id, team_id, name, sha256, scopes, created_at, revoked_at, limit_class, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: ResolveTokenAnyTeam :one
-SELECT t.id, t.name, t.team_id, team.name AS team_name, t.scopes, t.revoked_at, team.plan
+SELECT t.id, t.name, t.team_id, team.name AS team_name, t.scopes, t.revoked_at, t.expires_at, team.plan,
+    CAST(coalesce(nullif(t.limit_class, ''), team.limit_class) AS TEXT) AS limit_class
 FROM api_tokens t
 JOIN teams team ON team.id = t.team_id
 WHERE t.sha256 = sqlc.arg(sha256);

@@ -3,7 +3,8 @@
 
 -- name: UpdateTeam :exec
 UPDATE teams
-SET id = sqlc.arg(id), name = sqlc.arg(name), plan = sqlc.arg(plan), created_at = sqlc.arg(created_at)
+SET id = sqlc.arg(id), name = sqlc.arg(name), plan = sqlc.arg(plan), created_at = sqlc.arg(created_at),
+    limit_class = sqlc.arg(limit_class)
 WHERE id = sqlc.arg(id);
 
 -- name: UpdateServerGroup :exec

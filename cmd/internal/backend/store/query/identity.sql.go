@@ -21,7 +21,7 @@ func (q *Queries) GetInstallation(ctx context.Context) (string, error) {
 }
 
 const getTeam = `-- name: GetTeam :one
-SELECT id, name, "plan", created_at FROM teams
+SELECT id, name, "plan", created_at, limit_class FROM teams
 WHERE id = ?1
 `
 
@@ -33,12 +33,13 @@ func (q *Queries) GetTeam(ctx context.Context, id string) (Team, error) {
 		&i.Name,
 		&i.Plan,
 		&i.CreatedAt,
+		&i.LimitClass,
 	)
 	return i, err
 }
 
 const getTeamByName = `-- name: GetTeamByName :one
-SELECT id, name, "plan", created_at FROM teams
+SELECT id, name, "plan", created_at, limit_class FROM teams
 WHERE name = ?1
 `
 
@@ -50,12 +51,13 @@ func (q *Queries) GetTeamByName(ctx context.Context, name string) (Team, error) 
 		&i.Name,
 		&i.Plan,
 		&i.CreatedAt,
+		&i.LimitClass,
 	)
 	return i, err
 }
 
 const getTokenAnyTeam = `-- name: GetTokenAnyTeam :one
-SELECT id, team_id, name, sha256, scopes, created_at, revoked_at FROM api_tokens
+SELECT id, team_id, name, sha256, scopes, created_at, revoked_at, limit_class, expires_at FROM api_tokens
 WHERE id = ?1
 `
 
@@ -70,6 +72,8 @@ func (q *Queries) GetTokenAnyTeam(ctx context.Context, id string) (ApiToken, err
 		&i.Scopes,
 		&i.CreatedAt,
 		&i.RevokedAt,
+		&i.LimitClass,
+		&i.ExpiresAt,
 	)
 	return i, err
 }
@@ -90,14 +94,15 @@ func (q *Queries) InsertRevocationAnyTeam(ctx context.Context, arg InsertRevocat
 }
 
 const insertTeam = `-- name: InsertTeam :exec
-INSERT INTO teams (id, name, plan, created_at) VALUES (?, ?, ?, ?)
+INSERT INTO teams (id, name, plan, created_at, limit_class) VALUES (?, ?, ?, ?, ?)
 `
 
 type InsertTeamParams struct {
-	ID        string
-	Name      string
-	Plan      string
-	CreatedAt int64
+	ID         string
+	Name       string
+	Plan       string
+	CreatedAt  int64
+	LimitClass string
 }
 
 func (q *Queries) InsertTeam(ctx context.Context, arg InsertTeamParams) error {
@@ -106,22 +111,26 @@ func (q *Queries) InsertTeam(ctx context.Context, arg InsertTeamParams) error {
 		arg.Name,
 		arg.Plan,
 		arg.CreatedAt,
+		arg.LimitClass,
 	)
 	return err
 }
 
 const insertToken = `-- name: InsertToken :exec
-INSERT INTO api_tokens (id, team_id, name, sha256, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO api_tokens (id, team_id, name, sha256, scopes, created_at, revoked_at, limit_class, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertTokenParams struct {
-	ID        string
-	TeamID    string
-	Name      string
-	Sha256    []byte
-	Scopes    string
-	CreatedAt int64
-	RevokedAt *int64
+	ID         string
+	TeamID     string
+	Name       string
+	Sha256     []byte
+	Scopes     string
+	CreatedAt  int64
+	RevokedAt  *int64
+	LimitClass string
+	ExpiresAt  *int64
 }
 
 func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) error {
@@ -133,6 +142,8 @@ func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) error 
 		arg.Scopes,
 		arg.CreatedAt,
 		arg.RevokedAt,
+		arg.LimitClass,
+		arg.ExpiresAt,
 	)
 	return err
 }
@@ -189,7 +200,7 @@ func (q *Queries) ListRevocationsAfterAnyTeam(ctx context.Context, arg ListRevoc
 }
 
 const listTeams = `-- name: ListTeams :many
-SELECT id, name, "plan", created_at FROM teams
+SELECT id, name, "plan", created_at, limit_class FROM teams
 ORDER BY name
 `
 
@@ -207,6 +218,7 @@ func (q *Queries) ListTeams(ctx context.Context) ([]Team, error) {
 			&i.Name,
 			&i.Plan,
 			&i.CreatedAt,
+			&i.LimitClass,
 		); err != nil {
 			return nil, err
 		}
@@ -222,7 +234,7 @@ func (q *Queries) ListTeams(ctx context.Context) ([]Team, error) {
 }
 
 const listTokensAnyTeam = `-- name: ListTokensAnyTeam :many
-SELECT id, team_id, name, sha256, scopes, created_at, revoked_at FROM api_tokens
+SELECT id, team_id, name, sha256, scopes, created_at, revoked_at, limit_class, expires_at FROM api_tokens
 ORDER BY team_id, created_at, id
 `
 
@@ -243,6 +255,8 @@ func (q *Queries) ListTokensAnyTeam(ctx context.Context) ([]ApiToken, error) {
 			&i.Scopes,
 			&i.CreatedAt,
 			&i.RevokedAt,
+			&i.LimitClass,
+			&i.ExpiresAt,
 		); err != nil {
 			return nil, err
 		}
@@ -258,20 +272,23 @@ func (q *Queries) ListTokensAnyTeam(ctx context.Context) ([]ApiToken, error) {
 }
 
 const resolveTokenAnyTeam = `-- name: ResolveTokenAnyTeam :one
-SELECT t.id, t.name, t.team_id, team.name AS team_name, t.scopes, t.revoked_at, team.plan
+SELECT t.id, t.name, t.team_id, team.name AS team_name, t.scopes, t.revoked_at, t.expires_at, team.plan,
+    CAST(coalesce(nullif(t.limit_class, ''), team.limit_class) AS TEXT) AS limit_class
 FROM api_tokens t
 JOIN teams team ON team.id = t.team_id
 WHERE t.sha256 = ?1
 `
 
 type ResolveTokenAnyTeamRow struct {
-	ID        string
-	Name      string
-	TeamID    string
-	TeamName  string
-	Scopes    string
-	RevokedAt *int64
-	Plan      string
+	ID         string
+	Name       string
+	TeamID     string
+	TeamName   string
+	Scopes     string
+	RevokedAt  *int64
+	ExpiresAt  *int64
+	Plan       string
+	LimitClass string
 }
 
 func (q *Queries) ResolveTokenAnyTeam(ctx context.Context, sha256 []byte) (ResolveTokenAnyTeamRow, error) {
@@ -284,7 +301,9 @@ func (q *Queries) ResolveTokenAnyTeam(ctx context.Context, sha256 []byte) (Resol
 		&i.TeamName,
 		&i.Scopes,
 		&i.RevokedAt,
+		&i.ExpiresAt,
 		&i.Plan,
+		&i.LimitClass,
 	)
 	return i, err
 }

@@ -217,15 +217,17 @@ func (q *Queries) UpdateStatusPage(ctx context.Context, arg UpdateStatusPagePara
 const updateTeam = `-- name: UpdateTeam :exec
 
 UPDATE teams
-SET id = ?1, name = ?2, plan = ?3, created_at = ?4
+SET id = ?1, name = ?2, plan = ?3, created_at = ?4,
+    limit_class = ?5
 WHERE id = ?1
 `
 
 type UpdateTeamParams struct {
-	ID        string
-	Name      string
-	Plan      string
-	CreatedAt int64
+	ID         string
+	Name       string
+	Plan       string
+	CreatedAt  int64
+	LimitClass string
 }
 
 // Changes of what opsbackend apply has created. Rows that exist are updated, because the bounds of rows apply to each insertion. The
@@ -236,6 +238,7 @@ func (q *Queries) UpdateTeam(ctx context.Context, arg UpdateTeamParams) error {
 		arg.Name,
 		arg.Plan,
 		arg.CreatedAt,
+		arg.LimitClass,
 	)
 	return err
 }

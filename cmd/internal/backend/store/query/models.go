@@ -5,13 +5,15 @@
 package query
 
 type ApiToken struct {
-	ID        string
-	TeamID    string
-	Name      string
-	Sha256    []byte
-	Scopes    string
-	CreatedAt int64
-	RevokedAt *int64
+	ID         string
+	TeamID     string
+	Name       string
+	Sha256     []byte
+	Scopes     string
+	CreatedAt  int64
+	RevokedAt  *int64
+	LimitClass string
+	ExpiresAt  *int64
 }
 
 type AuditEntry struct {
@@ -229,8 +231,9 @@ type Subscriber struct {
 }
 
 type Team struct {
-	ID        string
-	Name      string
-	Plan      string
-	CreatedAt int64
+	ID         string
+	Name       string
+	Plan       string
+	CreatedAt  int64
+	LimitClass string
 }

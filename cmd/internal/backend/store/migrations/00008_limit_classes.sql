@@ -1,0 +1,12 @@
+-- Classes of limits, which gateways name in their configuration, and tokens that expire.
+
+-- +goose Up
+-- That of tokens without one of their own; '' for none.
+ALTER TABLE teams ADD COLUMN limit_class TEXT NOT NULL DEFAULT '' CHECK (length(limit_class) <= 64);
+ALTER TABLE api_tokens ADD COLUMN limit_class TEXT NOT NULL DEFAULT '' CHECK (length(limit_class) <= 64);
+ALTER TABLE api_tokens ADD COLUMN expires_at INTEGER;
+
+-- +goose Down
+ALTER TABLE api_tokens DROP COLUMN expires_at;
+ALTER TABLE api_tokens DROP COLUMN limit_class;
+ALTER TABLE teams DROP COLUMN limit_class;
