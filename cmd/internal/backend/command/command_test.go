@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -118,7 +119,7 @@ func TestTokenCreateResolveRevoke(t *testing.T) {
 		t.Errorf("a second team with the name: exit code %d, %s", code, errs)
 	}
 	code, out, note := run(t, "token", "create", "--data-dir", dir, "--team", "Harbour", "--token-prefix", "acme_",
-		"--scopes", "servers:read,audit:read", "--name", "reader")
+		"--scopes", "servers:read,audit:read", "--name", "reader", "--class", "gold", "--expires", "90d")
 	token := strings.TrimSpace(out)
 	if code != 0 || !(authn.TokenFormat{Prefix: "acme_"}).Valid(token) || strings.Contains(note, token) {
 		t.Fatalf("exit code %d, token %q, note %q", code, token, note)
@@ -126,11 +127,12 @@ func TestTokenCreateResolveRevoke(t *testing.T) {
 	s := serve(t, "--data-dir", dir)
 	resolved, err := s.resolve(token)
 	testkit.Must(t, err)
-	if resolved.GetTeamId() != team || strings.Join(resolved.GetScopes(), " ") != "audit:read servers:read" {
+	if resolved.GetTeamId() != team || strings.Join(resolved.GetScopes(), " ") != "audit:read servers:read" ||
+		resolved.GetLimitClass() != "gold" || time.Until(resolved.GetExpiresAt().AsTime()).Round(time.Hour) != 90*24*time.Hour {
 		t.Errorf("resolved to %v", resolved)
 	}
 	list := succeed(t, "token", "list", "--data-dir", dir)
-	if !strings.Contains(list, resolved.GetTokenId()) || !strings.Contains(list, "reader") || strings.Contains(list, token) {
+	if !strings.Contains(list, resolved.GetTokenId()) || !strings.Contains(list, "reader") || !strings.Contains(list, "gold") || strings.Contains(list, token) {
 		t.Errorf("tokens:\n%s", list)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.MaxWait)
@@ -262,6 +264,9 @@ func TestExitCodes(t *testing.T) {
 		{1, "serve --data-dir " + dir + mailed + " --smtp-user harbour --smtp-password-file " + dir + "/none", "password"},
 		{1, "serve --data-dir " + dir + " --admin-listen nowhere:x", "listen on nowhere:x"},
 		{2, "token create --data-dir " + dir + " --team x --scopes servers:write", "servers:write"},
+		{2, "token create --data-dir " + dir + " --team x --expires 3w", "--expires must be a time such as 90d or 12h"},
+		{2, "token create --data-dir " + dir + " --team x --expires 0d", "--expires must be"},
+		{2, "token create --data-dir " + dir + " --team x --expires -1h", "--expires must be"},
 		{2, "team create --data-dir " + dir + " x --plan gold", "gold"},
 		{1, "team create --data-dir " + dir + " Har\abour", "control characters"},
 		{1, "token create --data-dir " + dir + " --team unknown", "not found"},

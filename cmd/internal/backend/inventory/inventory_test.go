@@ -169,6 +169,8 @@ func TestApply_CreatesChangesAndKeeps(t *testing.T) {
 		t.Errorf("%d linked components", n)
 	}
 	wantLines(t, w.apply("teams: [{name: Quay, plan: ai}]"), []string{"+ team Quay", "= team Pier"})
+	wantLines(t, w.apply("teams: [{name: Quay, plan: ai, limit_class: gold}]"), []string{`~ team Quay: limit_class "" → "gold"`, "= team Pier"})
+	testkit.Contains(t, w.export(false), "limit_class: gold")
 }
 
 func TestApply_KeepsTheState(t *testing.T) {
@@ -254,6 +256,8 @@ func TestApply_RefusesInvalidFiles(t *testing.T) {
 	for want, pairs := range map[string][]string{
 		"field nam not found": {"name: web-1", "nam: web-1"},
 		"line 3, at '/teams/0/plan': value must be one of 'basi":  {"plan: ai", "plan: gold"},
+		"at '/teams/0/limit_class': 'a b' does not match":         {"plan: ai", "plan: ai\n    limit_class: a b"},
+		"at '/teams/0/limit_class': maxLength":                    {"plan: ai", "plan: ai\n    limit_class: " + long[:65]},
 		"at '/teams/0/monitors/0/interval_seconds': minimum":      {"interval_seconds: 60", "interval_seconds: 0"},
 		"at '/teams/0/servers/0': missing property 'host'":        {"host: web-1.pier.example, ", ""},
 		"line 9, at '/teams/0/monitors/0/type': 'HTTP' does not":  {"type: http", "type: HTTP"},

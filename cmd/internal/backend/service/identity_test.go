@@ -3,10 +3,13 @@ package service_test
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/internal/testkit"
@@ -42,6 +45,42 @@ func TestTokenIsResolvedByItsHash(t *testing.T) {
 	s.token(team{id: basic.ID}, "two")
 	if got, err = s.resolve("two"); err != nil || got.GetPlan() != identityv1.Plan_PLAN_BASIC || len(got.GetScopes()) != 0 {
 		t.Errorf("resolved to %v, %v", got, err)
+	}
+}
+
+func TestClassIsThatOfTheTokenElseOfItsTeam(t *testing.T) {
+	s, own := startTeam(t)
+	s.exec("UPDATE teams SET limit_class = 'silver'")
+	for class, want := range map[string]string{"": "silver", "gold": "gold"} {
+		_, err := s.backend.CreateToken(t.Context(), service.NewToken{TeamID: own.id, SHA256: sha256.Sum256([]byte("of " + class)), LimitClass: class})
+		testkit.Must(t, err)
+		if got, err := s.resolve("of " + class); err != nil || got.GetLimitClass() != want || got.ExpiresAt != nil {
+			t.Errorf("%q: resolved to %v, %v", class, got, err)
+		}
+	}
+	for _, class := range []string{"a class", "größer", strings.Repeat("c", 65)} {
+		if _, err := s.backend.CreateToken(t.Context(), service.NewToken{TeamID: own.id, SHA256: sha256.Sum256([]byte(class)), LimitClass: class}); err == nil {
+			t.Errorf("%q is accepted", class)
+		}
+	}
+}
+
+func TestExpiredTokenIsUnknown(t *testing.T) {
+	s, own := startTeam(t)
+	_, err := s.backend.CreateToken(t.Context(), service.NewToken{TeamID: own.id, SHA256: sha256.Sum256([]byte("one")), Lifetime: time.Hour})
+	testkit.Must(t, err)
+	end := s.clock.Now().Add(time.Hour)
+	if got, err := s.resolve("one"); err != nil || !got.GetExpiresAt().AsTime().Equal(end) {
+		t.Errorf("resolved to %v, %v; want the expiry %v", got, err, end)
+	}
+	s.clock.Move(time.Hour - 1)
+	_, err = s.resolve("one")
+	testkit.Must(t, err)
+	s.clock.Move(1)
+	_, err = s.resolve("one")
+	mustBe(t, err, codes.NotFound)
+	if text := fmt.Sprint(status.Convert(err).Details()); !strings.Contains(text, "TOKEN_UNKNOWN") {
+		t.Errorf("refused with %s", text)
 	}
 }
 

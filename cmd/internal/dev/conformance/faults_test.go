@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"crypto/rand"
 	"html"
 	"slices"
 	"strings"
@@ -327,6 +328,20 @@ func faults() []fault {
 			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
 				m.TeamId = strings.ToUpper("a" + m.TeamId[1:])
 			})},
+		{name: "limit classes change", fails: []string{"identity/ResolveToken/limit-class"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.LimitClass = rand.Text() })},
+		{name: "limit classes have blanks", fails: []string{"identity/ResolveToken/limit-class"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.LimitClass = "gold plus" })},
+		{name: "expired tokens are resolved", fails: []string{"identity/ResolveToken/expiry"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
+				m.ExpiresAt = timestamppb.New(time.Now().Add(-time.Hour).Truncate(time.Hour))
+			})},
+		{name: "expiries change", fails: []string{"identity/ResolveToken/expiry"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
+				m.ExpiresAt = timestamppb.New(time.Now().Add(time.Hour))
+			})},
+		{name: "tokens that do not expire have an expiry", fails: []string{"identity/ResolveToken/well-formed", "identity/ResolveToken/expiry"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.ExpiresAt = new(timestamppb.Timestamp) })},
 		{name: "token_id of revoked tokens is not a UUID", fails: []string{"identity/ResolveToken/revoked-id"},
 			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
 				if ofRevokedToken(c) {

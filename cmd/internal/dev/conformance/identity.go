@@ -7,11 +7,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -45,6 +47,10 @@ func identityRules() []rule {
 		{name: "scopes", on: token, check: scopesAreThoseOfTheFixtures,
 			sentence: "ResolveToken returns the scopes of the token."},
 		{name: "plan", on: token, check: planIsThatOfTheFixtures, sentence: "ResolveToken returns the plan of the team."},
+		{name: "limit-class", on: token, check: limitClassIsStable,
+			sentence: "The class of limits is at most 64 visible ASCII characters, and the same in each response."},
+		{name: "expiry", on: token, check: expiryIsAhead,
+			sentence: "A token whose `expires_at` has passed is NOT_FOUND, and its time is the same in each response."},
 		{name: "revoked-id", on: token, check: idOfRevokedTokenIsValid,
 			sentence: "The metadata `token_id` of a revoked token, if there is any, is a UUID in lower case."},
 		{name: "first-message", on: stream, check: streamStartsWithHeartbeat,
@@ -103,6 +109,41 @@ func tokensAreResolved(p *probe) {
 func scopesAreThoseOfTheFixtures(p *probe) {
 	p.compareTokens("scopes", func(t Token) string { return setText(t.Scopes) },
 		func(r *identityv1.ResolveTokenResponse) string { return setText(r.GetScopes()) })
+}
+
+// resolvedRepeatedly is the number of lookups of a token whose responses must agree: a service may
+// have several replicas.
+const resolvedRepeatedly = 5
+
+// repeatedly resolves each token of the fixtures several times, and calls check with the first
+// response and each later one.
+func (p *probe) repeatedly(check func(first, later *identityv1.ResolveTokenResponse)) {
+	p.forEachToken(func(team Team, first *identityv1.ResolveTokenResponse) {
+		for range resolvedRepeatedly {
+			later, err := p.resolve(team.Token)
+			must(err)
+			check(first, later)
+		}
+	})
+}
+
+func limitClassIsStable(p *probe) {
+	p.repeatedly(func(first, later *identityv1.ResolveTokenResponse) {
+		class := first.GetLimitClass()
+		require(len(class) <= 64 && !strings.ContainsFunc(class, func(c rune) bool { return c <= ' ' || c > '~' }),
+			"a limit_class of at most 64 visible ASCII characters", "%q", class)
+		require(later.GetLimitClass() == class, fmt.Sprintf("the limit_class %q again", class), "%q", later.GetLimitClass())
+	})
+}
+
+func expiryIsAhead(p *probe) {
+	p.repeatedly(func(first, later *identityv1.ResolveTokenResponse) {
+		at := first.GetExpiresAt()
+		require(at == nil || at.AsTime().After(p.Clock().Add(-skew)), "NOT_FOUND for a token that has expired",
+			"a response whose expires_at is %s", timeText(at))
+		require(proto.Equal(at, later.GetExpiresAt()), "the expires_at "+timeText(at)+" again", "%s",
+			timeText(later.GetExpiresAt()))
+	})
 }
 
 // setText returns a text that is equal for the same scopes in another order.

@@ -13,6 +13,7 @@ import (
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/internal/testkit"
+	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // A token that is used on two gateways is revoked by another process.
@@ -36,6 +37,72 @@ func TestRevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
 		t.Fatal("the token was never accepted")
 	}
 	within(t, "until a revoked token was refused on both", max(0, accepted[len(accepted)-1].sent.Sub(at)), time.Second)
+}
+
+// The class that identity names, and its expiry of a token, hold on two gateways that share a Redis,
+// also after identity has gone. A reload changes the limits of a cached token at once.
+func TestIdentityChoosesClassAndExpiry(t *testing.T) {
+	parallel(t)
+	const unknown = "opsgate_rate_limit_unknown_class_requests_total"
+	config := func(classes string) string {
+		return "  limits: [{requests: 3, per: 1h}]\n  classes: {" + classes + "}\n"
+	}
+	gold := func(requests int) string { return fmt.Sprintf("gold: {limits: [{requests: %d, per: 1h}]}", requests) }
+	b, redis, client := startBackend(t), redistest.Start(t), newClient(t, nil)
+	s := &system{T: t, gateways: startPair(t, "opsgate", everyService(b.address), inRedis(redis, config(gold(6))))}
+	text, lifetime := unknownTokens(t)(), 15*time.Second
+	began := time.Now()
+	administer(t, b.data, func(of *service.Backend) error {
+		_, err := of.CreateToken(t.Context(), service.NewToken{
+			TeamID: teamOf(t, b.data), Name: "class", SHA256: authn.Hash(text), LimitClass: "gold", Lifetime: lifetime,
+		})
+		return err
+	})
+	latest := time.Now().Add(lifetime + 5*time.Second) // when it is refused
+	statuses := func(n int) (list []int) {
+		for i := range n {
+			list = append(list, me(t.Context(), client, s.gateways[i%2].url, text).status)
+		}
+		return list
+	}
+	expect := func(what string, admitted int) {
+		t.Helper()
+		want := append(slices.Repeat([]int{http.StatusOK}, admitted), http.StatusTooManyRequests, http.StatusTooManyRequests)
+		if got := statuses(admitted + 2); !slices.Equal(got, want) {
+			t.Fatalf("%s: %v, want %v", what, got, want)
+		}
+	}
+	expect("the class of identity", 6)
+	b.Kill()
+	s.reload(inRedis(redis, config(gold(9))))
+	expect("a larger class, without identity", 3)
+	s.reload(inRedis(redis, config("silver: {limits: [{requests: 20, per: 1h}]}")))
+	expect("a class that is unknown", 0)
+	if n := s.sum(unknown); n != 2 {
+		t.Errorf("%d requests counted with an unknown class, want 2", n)
+	}
+	s.reload(inRedis(redis, config(gold(1_000_000))))
+	for _, g := range s.gateways {
+		var last time.Time // of an admitted request
+		testkit.Eventually(t, "the token is refused as expired", func() bool {
+			sent := time.Now()
+			switch status := me(t.Context(), client, g.url, text).status; status {
+			case http.StatusOK:
+				last = sent
+			case http.StatusUnauthorized:
+				return true
+			default:
+				t.Fatalf("got %d", status)
+			}
+			return false
+		})
+		if refused := time.Now(); refused.Before(began.Add(lifetime+5*time.Second)) || last.After(latest) {
+			t.Errorf("admitted until %v, refused at %v; its expiry and 5 s are %v", last, refused, latest)
+		}
+		if n := g.requests(t, "token:expired", "unauthorized", "v1Me", "401"); n == 0 {
+			t.Error("no response with the cause token:expired")
+		}
+	}
 }
 
 // administer calls do with the data of a backend that may be running.
