@@ -20,7 +20,7 @@ import (
 func TestATokenIsResolvedToItsPrincipal(t *testing.T) {
 	service := newIdentity()
 	p := accepted(t, newAuthenticator(t, service), service.issue(1))
-	if p.TokenID != idOf(mint(1)) || p.TeamID != teamID || !p.AIPlan {
+	if p.TokenID != idOf(mint(1)) || p.TeamID != teamID || !p.AIPlan || p.LimitClass != "" || !p.ExpiresAt.IsZero() {
 		t.Errorf("principal %+v", p)
 	}
 	if got := p.Scopes.Strings(); !slices.Equal(got, []string{"incidents:write", "servers:read"}) {

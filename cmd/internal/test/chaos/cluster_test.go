@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,8 +26,11 @@ func TestRollingUpgrade(t *testing.T) {
 	limited := tokens(t)["full"].ID
 	gateways := startPair(t, buildPrevious(t), everyService(shared.address), inRedis(redistest.Start(t), tenASecond(limited))+draining())
 	c := newClientBalancer(t, gateways)
+	// The previous release does not know the class and the expiry that identity states.
+	used := texts(t, "full", "read", "servers:read")
+	used["class"] = createTokens(t, shared.data, 1, classed(time.Hour))[0].Text
 	const upgrade, after = "each gateway is upgraded", "both are upgraded"
-	r := load{base: c.url, tokens: texts(t, "full", "read", "servers:read"), paths: reads(), rate: 200, clients: 32}.through(t,
+	r := load{base: c.url, tokens: used, paths: reads(), rate: 200, clients: 32}.through(t,
 		phase{"the previous release", nil, nil, 5 * time.Second},
 		phase{upgrade, func() {
 			for _, g := range gateways {
@@ -40,6 +44,7 @@ func TestRollingUpgrade(t *testing.T) {
 		phase{after, nil, nil, 5 * time.Second},
 	)
 	noneFailed(t, r.responses)
+	expectNone(t, "other responses than 200 and 404 to a token with class and expiry", len(r.to("class").except(http.StatusOK, http.StatusNotFound)))
 	report(t, "p99 before, meanwhile, after", []time.Duration{
 		tenths(r.before(upgrade).percentile(.99)), tenths(r.all(upgrade).percentile(.99)), tenths(r.in(after).percentile(.99)),
 	}, "")

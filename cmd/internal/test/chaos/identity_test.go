@@ -50,14 +50,8 @@ func TestIdentityChoosesClassAndExpiry(t *testing.T) {
 	gold := func(requests int) string { return fmt.Sprintf("gold: {limits: [{requests: %d, per: 1h}]}", requests) }
 	b, redis, client := startBackend(t), redistest.Start(t), newClient(t, nil)
 	s := &system{T: t, gateways: startPair(t, "opsgate", everyService(b.address), inRedis(redis, config(gold(6))))}
-	text, lifetime := unknownTokens(t)(), 15*time.Second
-	began := time.Now()
-	administer(t, b.data, func(of *service.Backend) error {
-		_, err := of.CreateToken(t.Context(), service.NewToken{
-			TeamID: teamOf(t, b.data), Name: "class", SHA256: authn.Hash(text), LimitClass: "gold", Lifetime: lifetime,
-		})
-		return err
-	})
+	lifetime, began := 15*time.Second, time.Now()
+	text := createTokens(t, b.data, 1, classed(lifetime))[0].Text
 	latest := time.Now().Add(lifetime + 5*time.Second) // when it is refused
 	statuses := func(n int) (list []int) {
 		for i := range n {
@@ -113,22 +107,32 @@ func administer(t *testing.T, data string, do func(*service.Backend) error) {
 	testkit.Must(t, errors.Join(do(b), b.Close()))
 }
 
-// createTokens creates n tokens with all scopes in the team of the token "full".
-func createTokens(t *testing.T, data string, n int) []demo.Token {
+// createTokens creates n tokens with all scopes in the team of the token "full", which a test may
+// change.
+func createTokens(t *testing.T, data string, n int, change ...func(*service.NewToken)) []demo.Token {
 	t.Helper()
 	team, scopes, created := teamOf(t, data), authn.NewScopes(authn.AllScopes()...).Strings(), make([]demo.Token, n)
 	administer(t, data, func(b *service.Backend) error {
 		for i := range created {
 			text, name := unknownTokens(t)(), fmt.Sprintf("chaos-%02d", i)
-			token, err := b.CreateToken(t.Context(), service.NewToken{TeamID: team, Name: name, SHA256: authn.Hash(text), Scopes: scopes})
+			token := service.NewToken{TeamID: team, Name: name, SHA256: authn.Hash(text), Scopes: scopes}
+			for _, c := range change {
+				c(&token)
+			}
+			stored, err := b.CreateToken(t.Context(), token)
 			if err != nil {
 				return err
 			}
-			created[i] = demo.Token{Name: name, ID: token.ID, Text: text}
+			created[i] = demo.Token{Name: name, ID: stored.ID, Text: text}
 		}
 		return nil
 	})
 	return created
+}
+
+// classed gives a token the class "gold" and a lifetime.
+func classed(lifetime time.Duration) func(*service.NewToken) {
+	return func(token *service.NewToken) { token.LimitClass, token.Lifetime = "gold", lifetime }
 }
 
 // teamOf returns the team of the token "full".
