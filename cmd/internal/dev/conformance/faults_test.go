@@ -334,7 +334,7 @@ func faults() []fault {
 			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.LimitClass = "gold plus" })},
 		{name: "expired tokens are resolved", fails: []string{"identity/ResolveToken/expiry"},
 			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
-				m.ExpiresAt = timestamppb.New(time.Now().Add(-time.Hour).Truncate(time.Hour))
+				m.ExpiresAt = timestamppb.New(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 			})},
 		{name: "expiries change", fails: []string{"identity/ResolveToken/expiry"},
 			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
