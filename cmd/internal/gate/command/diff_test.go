@@ -109,6 +109,9 @@ func gatewayOf(t *testing.T, text string, mode ratelimit.Mode) (address string) 
 			}
 			if limits, ok := body.(admin.TokenLimits); ok {
 				limits.Token.TeamID = teamOf(1)
+				if r.PathValue("id") == tokenOf(4) {
+					limits.Token.TeamID, limits.Token.LimitClass = teamOf(2), "gold"
+				}
 				admin.Respond(w, http.StatusOK, limits)
 				return
 			}
@@ -120,6 +123,7 @@ func gatewayOf(t *testing.T, text string, mode ratelimit.Mode) (address string) 
 	mux.HandleFunc("/admin/config", serve(admin.Configuration{Values: loaded.Effective()}))
 	mux.HandleFunc("/admin/limits", serve(admin.Busy{Tokens: []admin.BusyToken{
 		{TokenIdentity: admin.TokenIdentity{TokenID: tokenOf(2), TeamID: teamOf(2)}},
+		{TokenIdentity: admin.TokenIdentity{TokenID: tokenOf(4), TeamID: teamOf(2), LimitClass: "gold"}},
 		{TokenIdentity: admin.TokenIdentity{TokenID: tokenOf(3), TokenName: "robot", TeamID: teamOf(1)}},
 	}}))
 	mux.HandleFunc("/admin/limits/{id}", serve(admin.TokenLimits{TokenState: admin.TokenState{
@@ -157,6 +161,18 @@ usage unread token ` + tokenOf(3) + ` (robot): ` + address + ` did not respond w
 	got = opsgate(t, nil, "diff", "--config", write(t, rates(0, 7)), "--with", write(t, rates(9, 8)))
 	if want := ": partner (9 in 1s) or those of its team, now default (99 in 1s) or those of its team\n"; !strings.Contains(got.out, want) {
 		t.Errorf("there is no %q in %s", want, got.out)
+	}
+}
+
+// The limits of a busy token follow the class that identity names.
+func TestDiffOfAClassThatIdentityNames(t *testing.T) {
+	file := func(requests int) string {
+		return good + fmt.Sprintf("rate_limit: {classes: {gold: {limits: [{requests: %d, per: 1s}]}}}\n", requests)
+	}
+	got := opsgate(t, nil, "diff", "--config", write(t, file(7)), "--admin", gatewayOf(t, file(9), ratelimit.ModeShared))
+	_, limits, _ := strings.Cut(words(got.out), "\nlimits ")
+	if want := "class gold: gold (9 in 1s), now gold (7 in 1s)\nover token " + tokenOf(4) + ": 7 used of 7 in 1s\n"; got.code != 1 || limits != want {
+		t.Errorf("got %d\n%s\nwant\n%s\n%s", got.code, limits, want, got.err)
 	}
 }
 

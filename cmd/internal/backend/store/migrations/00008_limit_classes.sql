@@ -2,8 +2,8 @@
 
 -- +goose Up
 -- That of tokens without one of their own; '' for none.
-ALTER TABLE teams ADD COLUMN limit_class TEXT NOT NULL DEFAULT '' CHECK (length(limit_class) <= 64);
-ALTER TABLE api_tokens ADD COLUMN limit_class TEXT NOT NULL DEFAULT '' CHECK (length(limit_class) <= 64);
+ALTER TABLE teams ADD COLUMN limit_class TEXT NOT NULL DEFAULT '';
+ALTER TABLE api_tokens ADD COLUMN limit_class TEXT NOT NULL DEFAULT '';
 ALTER TABLE api_tokens ADD COLUMN expires_at INTEGER;
 
 -- +goose Down
