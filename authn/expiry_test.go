@@ -48,7 +48,7 @@ func TestATokenIsRefusedFromFiveSecondsAfterItsExpiry(t *testing.T) {
 					}
 					time.Sleep(time.Until(end) - 1)
 					accepted(t, a, token)
-					time.Sleep(1)
+					time.Sleep(time.Nanosecond)
 				}
 				refused(t, a, token, authn.ErrExpired)
 				refused(t, a, token, authn.ErrInvalidToken)

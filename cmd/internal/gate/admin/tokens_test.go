@@ -116,9 +116,10 @@ func TestExplanationNamesWhoChoseTheLimits(t *testing.T) {
 		"identity":                         {of("partner", nil, nil), of("gold", nil, nil)},
 		"the configuration, by default: it has no class gold, which identity names": {of("partner", nil, nil)},
 	} {
-		active, err := o.Active(), error(nil)
-		active.Policies, err = ratelimit.NewPolicies(def, others...)
+		policies, err := ratelimit.NewPolicies(def, others...)
 		testkit.Must(t, err)
+		active := o.Active()
+		active.Policies = policies
 		o.Active = func() Active { return active }
 		if got := New(o).limitsOf(t.Context(), Subject{TokenID: idOf(1)}); got.Policy.ChosenBy != want || got.Token.LimitClass != "gold" {
 			t.Errorf("%q: %+v", want, got.TokenState)

@@ -255,7 +255,8 @@ func (c *diff) findOver(ctx context.Context, client *adminClient, r *diffReport,
 	for _, token := range slices.Compact(tokens) {
 		team := r.teams[token]
 		class := r.classes[token]
-		if team != "" && assignmentText(both.old.For(team, token, class)) == assignmentText(both.next.For(team, token, class)) {
+		was, is := both.old.For(team, token, class), both.next.For(team, token, class)
+		if team != "" && assignmentText(was) == assignmentText(is) {
 			continue
 		}
 		var now admin.TokenLimits
