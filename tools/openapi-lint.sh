@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# lint.sh DOCUMENT fails if Spectral or Redocly reports anything about an OpenAPI document, with the
+# openapi-lint.sh DOCUMENT fails if Spectral or Redocly reports anything about an OpenAPI document, with the
 # rules in gateway/openapi.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)

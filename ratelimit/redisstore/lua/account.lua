@@ -4,17 +4,25 @@
 -- TestScriptDecidesAsThePackageDoes compares both, byte by byte. docs/develop/rate-limiter.md
 -- describes the bytes and the rules.
 --
--- KEYS[1] the token's account ARGV[1] decide, peek, upload or refund; ARGV[2] the time in µs since
--- 1970, '' for the time of the server refund: ARGV[3] time of the admission in µs, ARGV[4] channel,
--- ARGV[5] token id to publish; ARGV[2] is ignored. Returns '1' if it changed
---          the account, else '0'.
--- others:  ARGV[3] limits of the policy, ARGV[4] account to add, '' for none
---          Returns the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 peek or upload; plus 128 if the value of the key was
---          not an account), and the account, which the reader advances to the time.
+-- KEYS[1]  the token's account
+-- ARGV[1]  decide, peek, upload or refund
+-- ARGV[2]  the time in µs since 1970, '' for the time of the server; ignored by refund
+-- refund:
+--   ARGV[3]  time of the admission in µs
+--   ARGV[4]  channel
+--   ARGV[5]  token id to publish
+--   Returns '1' if it changed the account, else '0'.
+-- decide, peek and upload:
+--   ARGV[3]  limits of the policy
+--   ARGV[4]  account to add, '' for none
+--   Returns the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 peek or upload; plus
+--   128 if the value of the key was not an account), and the account, which the reader advances to
+--   the time.
 --
--- A window is a table: length, exact, last_used, since, and either times (oldest first) or newest
--- (number of the newest bucket), count_bytes (of each count) and counts (of bucket b at b % 61 +
--- 1).
+-- A window is a table with length, exact, last_used and since; and either
+--   times (oldest first), or
+--   newest (number of the newest bucket), count_bytes (of each count) and counts (the count of
+--   bucket b is at b % 61 + 1).
 --
 -- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal",
 -- {} is a table: an array or a record. "x and y or z" is y if x is true, else z; 0 and '' are true.
@@ -50,7 +58,8 @@ local function decode_window(value, at)
   local tag = byte(value, at)
   if not tag then return nil end
   local w, count_bytes = {exact = tag < TAG_BUCKETS}, tag - TAG_BUCKETS
-  local size = 21 + (w.exact and 7 * tag or 6 + BUCKETS * count_bytes) -- tag, length, last_used and since are 21 bytes
+  -- tag, length, last_used and since are 21 bytes
+  local size = 21 + (w.exact and 7 * tag or 6 + BUCKETS * count_bytes)
   if #value < at + size - 1 then return nil end
   w.length, w.last_used, w.since, at = struct_unpack('<I6I7I7', value, at + 1)
   if w.length < 1 or w.last_used >= LATEST or w.since >= LATEST then return nil end
@@ -233,7 +242,8 @@ local function copy_window(a, shape, now)
   end
   for _, g in ipairs(best and groups(best) or {}) do
     local at = min(g.at, now)
-    if not filled.exact or at + filled.length > now then add(filled, at, g.n) end -- of buckets, add ignores expired ones
+    -- add ignores expired buckets, but not expired times.
+    if not filled.exact or at + filled.length > now then add(filled, at, g.n) end
   end
   return filled
 end
@@ -336,7 +346,7 @@ local function admits(a, policy)
 end
 
 local value = redis.pcall('GET', KEYS[1]) or '' -- GET returns false if the key has no value
-if type(value) == 'table' then -- an error: a value of another type is not an account; other errors are returned
+if type(value) == 'table' then -- an error; a value of another type is not an account
   if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   value = 'not an account'
 end
