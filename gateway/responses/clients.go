@@ -2,8 +2,8 @@ package responses
 
 import "slices"
 
-// append adds a response as the newest of a client.
-func (u *Unwritten) append(p *pending, c *client) {
+// push adds a response to a client, as its newest.
+func (u *Unwritten) push(p *pending, c *client) {
 	p.client, p.older = c, c.newest
 	if c.newest == nil {
 		c.oldest = p
@@ -14,7 +14,7 @@ func (u *Unwritten) append(p *pending, c *client) {
 	u.account(c, p.bytes)
 }
 
-// remove removes a response from its client, and the client if it has no other.
+// remove removes a response from its client. It drops a client whose last response this was.
 func (u *Unwritten) remove(p *pending) {
 	c := p.client
 	if p.older == nil {
@@ -34,7 +34,8 @@ func (u *Unwritten) remove(p *pending) {
 	}
 }
 
-// account adds bytes to a client and its groups.
+// account adds bytes to the sums of a client, of its groups and of all responses that are not cut
+// off.
 func (u *Unwritten) account(c *client, bytes int64) {
 	u.openBytes += bytes
 	c.bytes += bytes
@@ -44,7 +45,7 @@ func (u *Unwritten) account(c *client, bytes int64) {
 	}
 }
 
-// client returns the client with a key, which it creates if there is none.
+// client returns the client with a key. If there is none, it creates one.
 func (u *Unwritten) client(of clientKey) *client {
 	if c := u.clients[of]; c != nil {
 		return c
@@ -55,9 +56,9 @@ func (u *Unwritten) client(of clientKey) *client {
 	}
 	c.clientKey = of
 	u.clients[of] = c
-	c.siteGroup = join(u, u.sites, of.site, c)
+	c.siteGroup = addToGroup(u, u.sites, of.site, c)
 	if of.tokenID != "" {
-		c.tokenGroup = join(u, u.tokens, of.tokenID, c)
+		c.tokenGroup = addToGroup(u, u.tokens, of.tokenID, c)
 	}
 	return c
 }
@@ -65,16 +66,17 @@ func (u *Unwritten) client(of clientKey) *client {
 // drop removes a client without responses.
 func (u *Unwritten) drop(c *client) {
 	delete(u.clients, c.clientKey)
-	leave(u, u.sites, c.site, c)
+	removeFromGroup(u, u.sites, c.site, c)
 	if c.tokenGroup != nil {
-		leave(u, u.tokens, c.tokenID, c)
+		removeFromGroup(u, u.tokens, c.tokenID, c)
 	}
 	*c = client{}
 	u.spareClients = append(u.spareClients, c)
 }
 
-// join adds a client to the group with a key, which it creates if there is none.
-func join[K comparable](u *Unwritten, groups map[K]*clientGroup, key K, c *client) *clientGroup {
+// addToGroup adds a client to the group with a key, and returns the group. If there is none, it
+// creates one.
+func addToGroup[K comparable](u *Unwritten, groups map[K]*clientGroup, key K, c *client) *clientGroup {
 	g := groups[key]
 	if g == nil {
 		if g, u.spareGroups = pop(u.spareGroups); g == nil {
@@ -86,8 +88,9 @@ func join[K comparable](u *Unwritten, groups map[K]*clientGroup, key K, c *clien
 	return g
 }
 
-// leave removes a client from the group with a key, and the group if it has no other.
-func leave[K comparable](u *Unwritten, groups map[K]*clientGroup, key K, c *client) {
+// removeFromGroup removes a client from the group with a key. It drops a group whose last client
+// this was.
+func removeFromGroup[K comparable](u *Unwritten, groups map[K]*clientGroup, key K, c *client) {
 	g := groups[key]
 	i := slices.Index(g.clients, c)
 	g.clients = slices.Delete(g.clients, i, i+1)
@@ -97,7 +100,8 @@ func leave[K comparable](u *Unwritten, groups map[K]*clientGroup, key K, c *clie
 	}
 }
 
-// pop removes the last element of a stack. It returns nil if there is none.
+// pop returns the last element of a stack and the stack without it. The element is nil if the stack
+// is empty.
 func pop[T any](stack []*T) (*T, []*T) {
 	if len(stack) == 0 {
 		return nil, stack

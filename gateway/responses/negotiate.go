@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// minGzipBytes is the size above which a body is compressed (docs/integrate/contract.md,
+// minGzipBytes is the size of the largest body that is not compressed (docs/integrate/contract.md,
 // "Caching").
 const minGzipBytes = 1 << 10
 
@@ -35,7 +35,9 @@ func Negotiate(req *http.Request, body []byte) Representation {
 // PrefersMarkdown reports whether Accept names text/markdown, with at least the weight of text/html
 // (RFC 9110, section 12.5.1). Programs that name both prefer Markdown; browsers name only HTML.
 func PrefersMarkdown(req *http.Request) bool {
-	var markdown, html, specific int // specific is the length of the range that html is of
+	// The most specific media range that matches text/html determines its weight; specific is the
+	// length of that range.
+	var markdown, html, specific int
 	for _, line := range req.Header["Accept"] {
 		for item := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(item, ";")
@@ -51,8 +53,8 @@ func PrefersMarkdown(req *http.Request) bool {
 	return markdown > 0 && markdown >= html
 }
 
-// acceptsGzip reports whether Accept-Encoding accepts gzip: by name, or by * if gzip is not named
-// (RFC 9110, section 12.5.3).
+// acceptsGzip reports whether Accept-Encoding accepts gzip, by its name or, if the name is missing,
+// by * (RFC 9110, section 12.5.3).
 func acceptsGzip(header []string) bool {
 	wildcard := false
 	for _, line := range header {
@@ -69,8 +71,8 @@ func acceptsGzip(header []string) bool {
 	return wildcard
 }
 
-// weight returns the weight among the parameters of an item, in thousandths; 1000 if there is none
-// (RFC 9110, section 12.4.2).
+// weight returns the weight (q) among the parameters of an item, in thousandths. Without a weight,
+// it returns 1000 (RFC 9110, section 12.4.2).
 func weight(params string) int {
 	for param := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(param), "=")
@@ -87,6 +89,7 @@ func weight(params string) int {
 	return 1000
 }
 
+// gzipSuffix ends the ETag of a compressed body.
 const gzipSuffix = "-gzip"
 
 func entityTag(body []byte, useGzip bool) string {
@@ -102,7 +105,7 @@ func entityTag(body []byte, useGzip bool) string {
 }
 
 // matchesTag reports whether If-None-Match matches the tag by weak comparison (RFC 9110, section
-// 13.1.2). The tag of the other encoding also matches, because the content is the same.
+// 13.1.2). The tags with and without gzipSuffix match each other, because the content is the same.
 func matchesTag(header []string, tag string) bool {
 	want := contentTag(tag)
 	for _, line := range header {
@@ -116,6 +119,7 @@ func matchesTag(header []string, tag string) bool {
 	return false
 }
 
+// contentTag returns the part of a tag that depends on the content only.
 func contentTag(tag string) string {
 	return strings.TrimSuffix(strings.Trim(tag, `"`), gzipSuffix)
 }

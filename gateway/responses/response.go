@@ -17,28 +17,30 @@ import (
 )
 
 const (
-	// MaxImplicitLength is the size of a body up to which net/http buffers an HTTP/1.1 response
-	// until the handler has returned, and adds the Content-Length itself.
+	// MaxImplicitLength is the size of the largest body for which net/http buffers an HTTP/1.1
+	// response until the handler has returned, and adds the Content-Length itself.
 	MaxImplicitLength = 2 << 10
-	// maxBuffered is the size of a body up to which a response without TLS is buffered, to be sent
-	// with one write: net/http alone writes each 4 KiB.
+	// maxBuffered is the size of the largest body for which a response without TLS is buffered and
+	// sent with one write. net/http alone makes a write for each 4 KiB.
 	maxBuffered = 32 << 10
 
 	// responseCost is accounted for each response beside its body: the stack of its goroutine, the
 	// stream and the writer of net/http.
 	responseCost = 16 << 10
-	// socketCost is the most that is accounted for a shared body: its copy in the socket.
+	// socketCost is the maximum that is accounted for a shared body: the part that the socket
+	// buffers.
 	socketCost = 128 << 10
 
 	// maxPooledBytes is the size of the largest buffer that Reset keeps.
 	maxPooledBytes = 1 << 20
-	// maxUnusedBytes limits the buffers of a response while it is written: if they are larger than
-	// twice the body plus maxUnusedBytes, the body is copied and they are dropped.
+	// maxUnusedBytes limits the buffers of a response while it is written. If the buffers are
+	// larger than twice the body plus maxUnusedBytes, the body is copied and the buffers are
+	// dropped.
 	maxUnusedBytes = 256 << 10
 
-	// anonymousWriteTimeout is the time to write a response of at most maxSmallBytes to an
-	// anonymous request. It is enough for a client that reads at all, because the buffers of its
-	// connection hold so much.
+	// anonymousWriteTimeout is the time to write a response to an anonymous request, if the body
+	// has at most maxSmallBytes. The time is sufficient for every client that reads, because the
+	// buffers of its connection hold maxSmallBytes.
 	anonymousWriteTimeout = 5 * time.Second
 	maxSmallBytes         = 64 << 10
 )
@@ -59,21 +61,21 @@ func NewSender(u *Unwritten, clock func() time.Time) *Sender {
 
 // A Connection is the client connection of a request. The methods are safe for concurrent use.
 type Connection interface {
-	// CutOff closes a connection whose client does not read a response, and returns true.
-	// Exception: an HTTP/2 connection that serves an authenticated request stays open, because
-	// other streams share it. Then CutOff returns false, and the caller must reset its own stream;
-	// if not even the reset can be written, the server closes the connection.
+	// CutOff closes a connection whose client does not read a response, and returns true. An HTTP/2
+	// connection that serves an authenticated request stays open, because other streams share the
+	// connection. Then CutOff returns false, and the caller must reset its own stream. If not even
+	// the reset can be written, the server closes the connection.
 	CutOff(http2 bool) (closed bool)
-	// WriteAtOnce buffers the response that a function writes, and then sends it with one write. It
-	// returns the error of either. The request must have come over HTTP/1.1 without TLS: with
-	// HTTP/2 or TLS, other goroutines write to the connection too.
+	// WriteAtOnce buffers the response that a function writes, and then sends the buffer with one
+	// write. It returns the error of the function or of the write. The request must have arrived
+	// over HTTP/1.1 without TLS: with HTTP/2 or TLS, other goroutines write to the connection too.
 	WriteAtOnce(write func() error) error
 }
 
 // A Recipient is the client that a response is sent to.
 type Recipient interface {
 	ClientAddr() netip.Addr
-	TokenID() string        // "" if its request is anonymous
+	TokenID() string        // "" if the request is anonymous
 	Connection() Connection // nil if the server does not track connections
 }
 
@@ -86,7 +88,7 @@ type Response struct {
 	request    *http.Request
 	recipient  Recipient
 	compressed bytes.Buffer // the body with gzip
-	pending    pending      // while it is written
+	pending    pending      // while the response is written
 }
 
 // NewResponse returns a Response without a request.
@@ -97,7 +99,7 @@ func (r *Response) Begin(w gin.ResponseWriter, req *http.Request, to Recipient) 
 	r.writer, r.request, r.recipient = w, req, to
 }
 
-// Reset empties r and keeps its buffers. It returns false if they are too large to be kept.
+// Reset empties r for another request. It returns false if the buffers are too large to be reused.
 func (r *Response) Reset() (reusable bool) {
 	r.writer, r.request, r.recipient, r.pending.aborter = nil, nil, nil, nil
 	r.JSON.Reset()
@@ -120,27 +122,27 @@ func (r *Response) Gzip(body []byte) []byte {
 type Cut struct {
 	Cause  string // "" if the response was not cut off
 	Client netip.Addr
-	Bytes  int64 // the memory that was accounted for it
+	Bytes  int64 // the memory that was accounted for the response
 	After  time.Duration
 }
 
-// Send writes the status, the headers that the writer has, and a body. A shared body is in memory
-// that outlives the response. Send accounts the response until it is written, except for one that
-// net/http buffers: a connection has at most one of those.
+// Send writes the status, the headers that the writer has, and a body. shared states that the body
+// is in memory that outlives the response. Send accounts the response until it is written. It does
+// not account a response that net/http buffers, of which a connection has at most one.
 func (r *Response) Send(status int, body []byte, shared bool) Cut {
 	r.writer.WriteHeader(status)
 	if r.request.ProtoMajor == 1 && (len(body) <= MaxImplicitLength || r.request.Method == http.MethodHead) {
 		_ = r.writeBody(body) // fails only if the client has disconnected
 		return Cut{}
 	}
-	// The client has reset the HTTP/2 stream: accounting this response could cut off others for
-	// nothing. Over HTTP/1.1, the client may have closed only its sending side and still read.
+	// The client has reset the HTTP/2 stream, so it will not read: do not cut off other responses
+	// for this one. Over HTTP/1.1, the client may have closed only its sending side and still read.
 	if r.request.ProtoMajor > 1 && r.request.Context().Err() != nil {
 		return Cut{}
 	}
 	from, began := r.recipient.ClientAddr(), r.sender.clock()
-	// Hundreds of small headers take more memory than all else that a stream holds. net/http does
-	// not read them any more.
+	// Release the request's headers, which net/http does not read any more: hundreds of small ones
+	// take more memory than the rest of a stream.
 	r.request.Header = nil
 	body = r.account(body, shared)
 	tokenID := r.recipient.TokenID()
@@ -153,7 +155,8 @@ func (r *Response) Send(status int, body []byte, shared bool) Cut {
 	if err == nil {
 		return Cut{}
 	}
-	// After an error, an HTTP/2 connection may still read the body: its buffer must not be reused.
+	// After an error, an HTTP/2 connection may still read the body, so the buffers must not be
+	// reused.
 	r.dropBuffers()
 	if cause == "" && errors.Is(err, os.ErrDeadlineExceeded) { // the server's write timeout ended the write, not abort
 		cause = cutDeadline
@@ -162,10 +165,11 @@ func (r *Response) Send(status int, body []byte, shared bool) Cut {
 	return Cut{Cause: cause, Client: from, Bytes: r.pending.bytes, After: r.sender.clock().Sub(began)}
 }
 
-// account sets the memory of the response until it is written. It returns the body, in a copy if
-// the buffers are much larger: a client that reads slowly must not hold them.
+// account computes the memory of the response while it is written, and sets r.pending. It returns
+// the body. If the buffers are much larger than the body, it returns a copy and drops the buffers,
+// so that a client that reads slowly does not hold them.
 func (r *Response) account(body []byte, shared bool) []byte {
-	outside := 0 // memory of the body that is in no buffer of r
+	outside := 0 // memory of the body outside of the buffers of r
 	if shared {
 		outside = min(len(body), socketCost)
 	}
@@ -185,8 +189,8 @@ func (r *Response) account(body []byte, shared bool) []byte {
 
 func (r *Response) dropBuffers() { r.JSON, r.compressed = jsonw.Writer{}, bytes.Buffer{} }
 
-// write writes the header and the body to the connection. It flushes, because what net/http writes
-// after the handler has returned can neither be cut off nor accounted.
+// write writes the header and the body to the connection, and flushes. Otherwise net/http would
+// write a rest after the handler has returned, which could neither be cut off nor accounted.
 func (r *Response) write(body []byte) error {
 	write := func() error {
 		if err := r.writeBody(body); err != nil {
@@ -200,8 +204,8 @@ func (r *Response) write(body []byte) error {
 	return write()
 }
 
-// writesAtOnce reports whether the connection buffers the response. Without TLS the request came
-// over HTTP/1.1, as WriteAtOnce requires, because the server has HTTP/2 only with TLS.
+// writesAtOnce reports whether write uses WriteAtOnce, which requires HTTP/1.1 without TLS. A
+// request without TLS arrived over HTTP/1.1, because the server has HTTP/2 only with TLS.
 func (r *Response) writesAtOnce(body []byte) bool {
 	return r.request.TLS == nil && len(body) <= maxBuffered && r.recipient.Connection() != nil
 }
@@ -217,8 +221,8 @@ func (r *Response) writeBody(body []byte) error {
 	return err
 }
 
-// abort makes a write of the response return. It is called by another goroutine: that of another
-// request, or of [Unwritten.CutOffOverdue].
+// abort makes a write of the response return. Another goroutine calls it: the goroutine of a newer
+// request, or the one that calls [Unwritten.CutOffOverdue].
 func (r *Response) abort() {
 	if c := r.recipient.Connection(); c != nil && c.CutOff(r.request.ProtoMajor > 1) {
 		return
@@ -226,8 +230,8 @@ func (r *Response) abort() {
 	_ = http.NewResponseController(r.netHTTPWriter()).SetWriteDeadline(time.Unix(1, 0))
 }
 
-// netHTTPWriter returns the writer of net/http below Gin's: a ResponseController would use Gin's
-// Flush, which returns no error.
+// netHTTPWriter returns the writer of net/http, which Gin's writer wraps. With Gin's writer, a
+// ResponseController would call Gin's Flush, which returns no error.
 func (r *Response) netHTTPWriter() http.ResponseWriter {
 	if gin, ok := r.writer.(interface{ Unwrap() http.ResponseWriter }); ok {
 		return gin.Unwrap()

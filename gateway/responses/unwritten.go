@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The shares of a site (netaddr.SiteOf), of a token and of the anonymous requests of a site are the
-// limit divided by these.
+// A site (netaddr.SiteOf), a token, and the anonymous requests of a site may each use a share of
+// the limit: the limit divided by siteDivisor, tokenDivisor or anonymousDivisor.
 const (
 	siteDivisor      = 2
 	tokenDivisor     = 4
@@ -25,32 +25,37 @@ const (
 	cutDeadline  = "deadline"
 )
 
-// Unwritten accounts the memory of responses that are being written. A client that does not read
-// would otherwise hold any amount of it. Past a limit, a new response cuts off older ones:
+// Unwritten accounts the memory of responses that are being written. Without a limit, a client that
+// does not read could use any amount of memory. A client is a token in a site, or all anonymous
+// requests of a site. If a new response exceeds a limit, older responses are cut off:
 //
-//   - past the share of its token, the oldest of the token;
-//   - past the share of the anonymous requests of its site, the oldest of those;
-//   - past the share of its site, the oldest of the client that holds the most there;
-//   - past the whole limit, the oldest of the client that holds the most, in the site that holds
-//     the most.
+//   - past the share of its token: the oldest response of the token;
+//   - past the share of the anonymous requests of its site: the oldest response to an anonymous
+//     request of the site;
+//   - past the share of its site: the oldest response of the client with the most bytes in the
+//     site;
+//   - past the whole limit: the oldest response of the client with the most bytes, in the site with
+//     the most bytes.
 //
-// A client is a token in a site, or all anonymous requests of a site. So a client within its share
-// loses no response while another one holds more. A new response is never refused, and does not cut
-// off itself. Unwritten is safe for concurrent use.
+// So a client within its share loses no response while another client holds more. A new response is
+// never refused, and is not cut off by its own arrival.
+//
+// To cut off a response takes two steps: markCut removes it from the accounts under the lock, and
+// abort ends its write without the lock. Unwritten is safe for concurrent use.
 type Unwritten struct {
 	limit  int64
 	cutOff *prometheus.CounterVec
 
 	mu        sync.Mutex
 	bytes     int64  // of all responses whose handlers have not returned
-	openBytes int64  // of those that are not cut off; the limits apply to them
+	openBytes int64  // of the responses that are not cut off; the limits apply to this sum
 	sequence  uint64 // of the last response
 	clients   map[clientKey]*client
 	sites     map[netip.Prefix]*clientGroup
 	tokens    map[string]*clientGroup
 
-	// Unused clients and groups, so that a response allocates none. There are at most as many as
-	// there were responses at once.
+	// Unused clients and groups, so that a new response allocates none. Their number is at most the
+	// highest number of responses at one time.
 	spareClients []*client
 	spareGroups  []*clientGroup
 }
@@ -60,7 +65,7 @@ type clientKey struct {
 	tokenID string // "" for anonymous requests
 }
 
-// A client has its responses that are not cut off, in a list from the oldest to the newest.
+// A client has a list of its responses that are not cut off, from the oldest to the newest.
 type client struct {
 	clientKey
 	bytes                 int64
@@ -74,21 +79,24 @@ type clientGroup struct {
 	clients []*client
 }
 
-// A pending response is one that is being written. It can be reused after end.
+// A pending is a response that is being written. It can be reused after end.
 type pending struct {
-	bytes    int64
-	deadline time.Time            // after which CutOffOverdue cuts it off; zero for none; only of anonymous requests
-	aborter  interface{ abort() } // abort makes the write return; it is called at most once, and end waits for it
+	bytes int64
+	// deadline is the time after which CutOffOverdue cuts off the response; zero for none. Only
+	// responses to anonymous requests have one.
+	deadline time.Time
+	// abort makes the write return. It is called at most once, and end waits until it has returned.
+	aborter interface{ abort() }
 
 	client       *client
 	sequence     uint64
 	older, newer *pending       // of the same client
-	cause        string         // why it was cut off; "" if it was not
-	aborting     sync.WaitGroup // from the cut until abort has returned
-	nextToAbort  *pending       // in the list of those to be aborted
+	cause        string         // why the response was cut off; "" if it was not
+	aborting     sync.WaitGroup // from markCut until abort has returned
+	next         *pending       // in the list of responses to abort
 }
 
-// NewUnwritten returns an Unwritten that accounts at most as many bytes.
+// NewUnwritten returns an Unwritten whose responses may use limit bytes.
 func NewUnwritten(limit int64) *Unwritten {
 	u := &Unwritten{
 		limit: limit, clients: make(map[clientKey]*client), sites: make(map[netip.Prefix]*clientGroup),
@@ -119,18 +127,19 @@ func (u *Unwritten) Collectors() []prometheus.Collector {
 	}, func() float64 { return float64(u.limit) })}
 }
 
-// begin accounts a response until end, and cuts off others if a limit is exceeded.
+// begin accounts a response until end is called, and cuts off other responses if a limit is
+// exceeded.
 func (u *Unwritten) begin(p *pending, from clientKey) { u.abort(u.add(p, from)) }
 
-// CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be
+// CutOffOverdue cuts off the responses to anonymous requests whose deadline has passed. It must be
 // called twice a second.
 func (u *Unwritten) CutOffOverdue(now time.Time) { u.abort(u.markOverdue(now)) }
 
-// abort aborts a list of responses, without the lock, because it may wait for the server's
-// goroutine of a connection.
+// abort aborts the writes of a list of responses. It must be called without the lock, because it
+// may wait for the goroutine in which net/http serves a connection.
 func (u *Unwritten) abort(list *pending) {
 	for list != nil {
-		p, next := list, list.nextToAbort
+		p, next := list, list.next
 		u.count(p.cause)
 		p.aborter.abort()
 		p.aborting.Done() // p may be reused from here on
@@ -140,8 +149,9 @@ func (u *Unwritten) abort(list *pending) {
 
 func (u *Unwritten) count(cause string) { u.cutOff.WithLabelValues(cause).Inc() }
 
-// end removes a response whose write has returned, and returns why it was cut off, or "". It waits
-// for a running abort, which must not use the response writer after the handler has returned.
+// end removes a response whose write has returned, and returns why the response was cut off, or "".
+// It waits for an abort in progress: after the handler has returned, abort must not use the
+// response writer.
 func (u *Unwritten) end(p *pending) (cause string) {
 	u.mu.Lock()
 	if p.cause == "" {
@@ -153,17 +163,17 @@ func (u *Unwritten) end(p *pending) (cause string) {
 	return p.cause
 }
 
-// add adds a response, and returns the list of those to be cut off for it. It seldom allocates: all
-// other responses would wait for the lock meanwhile.
+// add adds a response, and returns the list of the responses to abort because of it. It seldom
+// allocates, because all other responses wait for the lock.
 func (u *Unwritten) add(p *pending, from clientKey) (toAbort *pending) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sequence++
 	p.sequence = u.sequence
-	u.append(p, u.client(from))
+	u.push(p, u.client(from))
 	u.bytes += p.bytes
 	for {
-		oldest, cause := u.nextToCut(p)
+		oldest, cause := u.overLimit(p)
 		if oldest == nil {
 			return toAbort
 		}
@@ -171,7 +181,7 @@ func (u *Unwritten) add(p *pending, from clientKey) (toAbort *pending) {
 	}
 }
 
-// markOverdue removes the responses whose deadline has passed, and returns the list of them.
+// markOverdue marks the responses whose deadline has passed as cut off, and returns their list.
 func (u *Unwritten) markOverdue(now time.Time) (toAbort *pending) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -190,17 +200,19 @@ func (u *Unwritten) markOverdue(now time.Time) (toAbort *pending) {
 	return toAbort
 }
 
-// markCut removes a response to be cut off, and returns the list with it at the beginning.
+// markCut marks a response as cut off and removes it from its client. It returns the list, with the
+// response at the beginning.
 func (u *Unwritten) markCut(p *pending, cause string, list *pending) *pending {
 	u.remove(p)
-	p.cause, p.nextToAbort = cause, list
+	p.cause, p.next = cause, list
 	p.aborting.Add(1)
 	return p
 }
 
-// nextToCut returns the next response to be cut off after a response was added, and the limit that
-// is exceeded. It returns nil if no limit is exceeded, or if only the added response exceeds it.
-func (u *Unwritten) nextToCut(added *pending) (oldest *pending, cause string) {
+// overLimit returns the response to cut off because a limit is exceeded after a response was added,
+// and that limit as the cause. It returns nil if no limit is exceeded, or if only the added
+// response could be cut off.
+func (u *Unwritten) overLimit(added *pending) (oldest *pending, cause string) {
 	c := added.client
 	if c.tokenGroup == nil && c.bytes > u.limit/anonymousDivisor && c.oldest != added {
 		return c.oldest, cutAnonymous
@@ -223,9 +235,9 @@ func (u *Unwritten) nextToCut(added *pending) (oldest *pending, cause string) {
 	return nil, ""
 }
 
-// largest returns the client with the most bytes in the site with the most bytes, or nil. It ignores
-// clients and sites whose only response is the added one. It runs only past the limit, and visits
-// each site.
+// largest returns the client with the most bytes in the site with the most bytes, or nil. It
+// ignores clients and sites whose only response is the added one. It visits each site, but runs
+// only if the whole limit is exceeded.
 func (u *Unwritten) largest(added *pending) (most *client) {
 	bytes := int64(-1)
 	for _, site := range u.sites {
@@ -239,7 +251,8 @@ func (u *Unwritten) largest(added *pending) (most *client) {
 }
 
 // largest returns the client with the most bytes, or nil. It ignores a client whose only response
-// is the added one: that is the newest of all, so it is alone if it is also the client's oldest.
+// is the added one. The added response is the newest of all, so if it is a client's oldest, the
+// client has no other.
 func (g *clientGroup) largest(added *pending) (most *client) {
 	for _, c := range g.clients {
 		if c.oldest != added && (most == nil || c.bytes > most.bytes) {
@@ -249,6 +262,7 @@ func (g *clientGroup) largest(added *pending) (most *client) {
 	return most
 }
 
+// oldest returns the oldest response of the group.
 func (g *clientGroup) oldest() *pending {
 	oldest := g.clients[0].oldest
 	for _, c := range g.clients[1:] {
