@@ -6,11 +6,12 @@ import (
 	"opsgate/gateway/responses"
 )
 
-// A Connection is the client connection of a request. A server with too many connections first
-// closes those that serve no authenticated request. The methods are safe for concurrent use.
+// A Connection is the client connection of a request; cmd/internal/gate/httpserver implements it. A
+// server with too many connections first closes idle ones: those that serve no authenticated
+// request. The methods are safe for concurrent use.
 type Connection interface {
 	// MarkBusy marks the connection as serving an authenticated request until MarkIdle is called.
-	// Each such request calls both once.
+	// Each call of MarkBusy is followed by one call of MarkIdle.
 	MarkBusy()
 	MarkIdle()
 	responses.Connection
@@ -30,8 +31,8 @@ func ConnectionOf(ctx context.Context) Connection {
 	return c
 }
 
-// MarkBusy calls MarkBusy of the connection in ctx, and returns it for MarkIdle. It returns nil if
-// there is none.
+// MarkBusy marks the connection in ctx as busy, and returns the connection, whose MarkIdle the
+// caller must call. It returns nil if ctx has no connection.
 func MarkBusy(ctx context.Context) Connection {
 	c := ConnectionOf(ctx)
 	if c != nil {
@@ -40,6 +41,7 @@ func MarkBusy(ctx context.Context) Connection {
 	return c
 }
 
+// markIdle marks the connection as idle if the request marked it as busy. It is idempotent.
 func (r *Request) markIdle() {
 	if r.busy != nil {
 		r.busy.MarkIdle()

@@ -157,7 +157,7 @@ func TestOnlyVerifiedRequestsHoldTheirConnections(t *testing.T) {
 	held, total := 0, 0
 	o := options(t)
 	o.Access.Token = secretToken
-	o.Hold = func(context.Context) func() {
+	o.MarkBusy = func(context.Context) func() {
 		held, total = held+1, total+1
 		return func() { held-- }
 	}

@@ -38,9 +38,9 @@ type Options struct {
 	Metrics       prometheus.Gatherer
 
 	Access Access
-	// Hold exempts the connection of a request with verified credentials from eviction at the
-	// connection limit until release is called.
-	Hold func(context.Context) (release func())
+	// MarkBusy exempts the connection of a request with verified credentials from eviction at the
+	// connection limit until markIdle is called.
+	MarkBusy func(context.Context) (markIdle func())
 	// TokenPrefix is the prefix of API tokens. A request that contains it in its URL or in
 	// X-Operator is rejected.
 	TokenPrefix   string

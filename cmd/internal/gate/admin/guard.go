@@ -127,7 +127,7 @@ func (a *Admin) guard(next http.Handler) http.Handler {
 			a.refuse(w, r, refusedToken, "missing or wrong admin token")
 		default:
 			if certificates || token.required && !page {
-				defer a.options.Hold(r.Context())()
+				defer a.options.MarkBusy(r.Context())()
 			}
 			token.serve(next, w, r)
 		}

@@ -62,7 +62,7 @@ func options(tb testing.TB) Options {
 			return Active{Configuration: Configuration{Version: "0123456789ab", Since: noon, File: "opsgate.yaml"}, Loaded: &loaded, Policies: assigned, Gateway: g}
 		},
 		Clients: new(backendclient.Clients), Authenticator: tokens, Limits: limits, Busiest: heavyhitters.New(), Metrics: prometheus.NewRegistry(),
-		Hold:        func(context.Context) func() { return func() {} },
+		MarkBusy:    func(context.Context) func() { return func() {} },
 		TokenPrefix: tokenPrefix, Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return noon },
 	}
 }

@@ -15,24 +15,24 @@ import (
 	"opsgate/gateway"
 )
 
-// A connectionSet is the set of open connections of a listener, up to a limit. At the limit a new
-// connection replaces the one that has gone longest without an authenticated request, even if it is
-// in a handshake or downloads documentation. Connections that serve an authenticated request are
-// exempt; if all do, the new one is closed. A request that starts while its connection is being
-// evicted fails, as it would at the end of an idle timeout.
+// A connectionSet is the set of open connections of a listener, up to a limit. A connection is busy
+// while it serves an authenticated request, and otherwise idle, even in a handshake or during a
+// download of documentation. At the limit, a new connection evicts the connection that has been
+// idle for the longest time. If all connections are busy, the new one is closed. A request that
+// starts while its connection is being evicted fails, as it would at the end of an idle timeout.
 type connectionSet struct {
 	limit            atomic.Int64
 	maxInput         int64
-	logf             func(format string, args ...any) // an error of a connection
+	logf             func(format string, args ...any) // logs an error of a connection
 	refused, evicted atomic.Uint64
 	incomplete       atomic.Uint64 // closed because of maxInput
 
-	mu    sync.Mutex // locked when connections open and close, and for input above freeInput
+	mu    sync.Mutex // locked when a connection opens or closes, and when it reads input above freeInput
 	open  map[*connection]struct{}
-	idle  idleOrder // the mutex guards its candidates
+	idle  idleOrder // mu guards its candidates
 	input int64     // sum of the connections' countedInput
 
-	lastInputNumber uint64 // of the connection whose input began to count last
+	lastInputNumber uint64 // the highest inputNumber of a connection
 
 	buffers sync.Pool // of *bytes.Buffer, for WriteAtOnce
 }
@@ -41,11 +41,11 @@ type connectionSet struct {
 type connection struct {
 	*net.TCPConn
 
-	owner                 *connectionSet
-	authenticatedRequests atomic.Int64  // in flight
-	idleSince             atomic.Uint64 // number of the event with which it became idle, see idleOrder
+	owner        *connectionSet
+	busyRequests atomic.Int64  // authenticated requests in flight
+	idleSince    atomic.Uint64 // number of the event by which the connection became idle, see idleOrder
 
-	awaitsFirstRequest atomic.Bool // see Server.trackFirstRequest
+	unused atomic.Bool // its first request has not arrived, see Server.trackUnused
 
 	serving     atomic.Int32 // requests in the handler
 	input       atomic.Int64 // bytes received since the last request reached the handler
@@ -55,8 +55,8 @@ type connection struct {
 	gathered *bytes.Buffer // while WriteAtOnce runs; used by the goroutine that writes
 
 	// Guarded by the owner's mu.
-	countedInput int64  // part of input in the sum of the owner
-	inputNumber  uint64 // from the owner's lastInputNumber, when its input began to count
+	countedInput int64  // part of input that the owner's sum includes
+	inputNumber  uint64 // orders connections by when their input began to count
 }
 
 var _ gateway.Connection = (*connection)(nil)
@@ -104,8 +104,8 @@ func (s *connectionSet) count() int {
 	return len(s.open)
 }
 
-// add adds an accepted connection. If all others are exempt from eviction at the limit, it closes
-// the connection and returns nil.
+// add adds an accepted connection. If the limit is reached and all others are busy, it closes the
+// connection and returns nil.
 func (s *connectionSet) add(conn *net.TCPConn) *connection {
 	c := &connection{TCPConn: conn, owner: s}
 	s.idle.add(c)
@@ -122,8 +122,8 @@ func (s *connectionSet) add(conn *net.TCPConn) *connection {
 	return c
 }
 
-// addOrReplace adds a connection below the limit. At the limit it replaces another one, which it
-// returns for the caller to close.
+// addOrReplace adds a connection. At the limit it evicts another connection, which the caller must
+// close, or adds none if all are busy.
 func (s *connectionSet) addOrReplace(c *connection) (added bool, evicted *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,24 +138,24 @@ func (s *connectionSet) addOrReplace(c *connection) (added bool, evicted *connec
 }
 
 // MarkBusy implements [gateway.Connection].
-func (c *connection) MarkBusy() { c.authenticatedRequests.Add(1) }
+func (c *connection) MarkBusy() { c.busyRequests.Add(1) }
 
 // MarkIdle implements [gateway.Connection].
 func (c *connection) MarkIdle() {
 	c.owner.idle.add(c)
-	c.authenticatedRequests.Add(-1)
+	c.busyRequests.Add(-1)
 }
 
-// stalledWrite is the time that is left to a write in progress on an HTTP/2 connection when a
-// response on it is cut off.
+// stalledWrite is the remaining time for a write in progress on an HTTP/2 connection when one of
+// its responses is cut off.
 const stalledWrite = 100 * time.Millisecond
 
 // CutOff implements [responses.Connection]. It closes a connection with a TCP reset, so that the
 // kernel drops what it has buffered.
 //
-// On an HTTP/2 connection with authenticated requests, the caller resets the stream. Its reset
-// waits for a write in progress, so that gets a short deadline: when it fails, net/http closes the
-// connection. Before the next write, net/http sets a deadline of its own.
+// On a busy HTTP/2 connection, the caller resets the stream. The reset waits for a write in
+// progress, so CutOff gives that write a short deadline. If the write fails, net/http closes the
+// connection; otherwise net/http sets another deadline before its next write.
 func (c *connection) CutOff(http2 bool) (closed bool) {
 	if http2 && !c.isIdle() {
 		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite))
@@ -174,9 +174,9 @@ func (c *connection) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// WriteAtOnce implements [responses.Connection]. It buffers what net/http writes, and sends it with
-// one write. If the write fails, it closes the connection itself: net/http, whose writes to the
-// buffer succeeded, has seen no error.
+// WriteAtOnce implements [responses.Connection]. It buffers what net/http writes, and sends the
+// buffer with one write. If that write fails, WriteAtOnce closes the connection: net/http does not,
+// because its writes to the buffer succeeded.
 func (c *connection) WriteAtOnce(write func() error) error {
 	buffer, _ := c.owner.buffers.Get().(*bytes.Buffer)
 	c.gathered = buffer
@@ -202,7 +202,7 @@ func (c *connection) Close() error {
 }
 
 // connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]).
-// Authenticated requests mark it busy.
+// Authenticated requests mark the connection as busy.
 func connectionContext(ctx context.Context, conn net.Conn) context.Context {
 	if c := underlying(conn); c != nil {
 		return gateway.WithConnection(ctx, c)
@@ -210,8 +210,8 @@ func connectionContext(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// underlying returns the TCP connection, which may be below TLS, or nil if it was not accepted by a
-// listener of this package.
+// underlying returns the connection of this package, which may be below TLS, or nil if another
+// listener accepted it.
 func underlying(conn net.Conn) *connection {
 	if tlsConn, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = tlsConn.NetConn()
@@ -220,8 +220,8 @@ func underlying(conn net.Conn) *connection {
 	return c
 }
 
-// Hold exempts the connection of a request from eviction until release is called.
-func Hold(ctx context.Context) (release func()) {
+// MarkBusy marks the connection of a request as busy until markIdle is called.
+func MarkBusy(ctx context.Context) (markIdle func()) {
 	if c := gateway.MarkBusy(ctx); c != nil {
 		return c.MarkIdle
 	}

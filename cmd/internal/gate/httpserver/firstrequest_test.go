@@ -14,7 +14,7 @@ import (
 func TestShutdownDoesNotWaitForUnusedConnectionsUntilTheirTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{http: &http.Server{ReadHeaderTimeout: time.Minute}}
-		s.awaitedFirstRequests.Add(1)
+		s.unusedConnections.Add(1)
 		start := time.Now()
 		s.awaitFirstRequests(t.Context())
 		if took := time.Since(start); took > 5*time.Second {

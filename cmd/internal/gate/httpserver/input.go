@@ -10,18 +10,19 @@ import (
 	"opsgate/gateway"
 )
 
-// The input of a connection is what it has received since its last request reached the handler: a
-// part of a handshake or of a header. net/http keeps a header of many short fields in up to twenty
-// times its bytes, and crypto/tls buffers handshake messages of up to 64 KiB, also between
-// requests. So the input of all connections together has a limit, past which the connections whose
-// input began first are closed.
+// The input of a connection is the number of bytes that it has received since its last request
+// reached the handler: a part of a handshake or of a header. net/http keeps a header of many short
+// fields in up to twenty times its size, and crypto/tls buffers handshake messages of up to 64 KiB,
+// also between requests. So the input of all connections together has a limit. Past the limit, the
+// connections whose input began first are closed.
 const (
-	// freeInput is the part of the input of each connection that does not count: the end of a
-	// handshake, and settings and PINGs of HTTP/2, which are not kept. Most headers are smaller
-	// too, so few requests take the lock of the set.
+	// freeInput is the part of each connection's input that does not count. It covers what is not
+	// kept in memory: the end of a handshake, and settings and PINGs of HTTP/2. Most headers are
+	// smaller than freeInput, so few requests take the lock of the set.
 	freeInput = 1 << 10
-	// maxHello is the maximum size of a TLS ClientHello, which has 2 KiB with keys for post-quantum
-	// cryptography. crypto/tls keeps a buffer of its size as long as the connection is open.
+	// maxHello is the maximum size of a TLS ClientHello. With keys for post-quantum cryptography it
+	// has 2 KiB. crypto/tls keeps a buffer of the size of the ClientHello while the connection is
+	// open.
 	maxHello = 8 << 10
 )
 
@@ -50,15 +51,15 @@ func (c *connection) receive(p []byte) (int, error) {
 	return c.TCPConn.Read(p)
 }
 
-// resetInput sets the input to 0, when it is complete: a request or a handshake.
+// resetInput sets the input to 0. It is called when a request or a ClientHello is complete.
 func (c *connection) resetInput() {
 	if c.input.Swap(0) > freeInput {
 		c.owner.inputChanged(c)
 	}
 }
 
-// resetInputAtRequest resets the input of a connection with each request. While the handler runs,
-// the bytes that arrive are a body.
+// resetInputAtRequest resets the input of a connection with each request. Bytes that arrive while
+// the handler runs do not count as input: they are the request's body.
 func resetInputAtRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := gateway.ConnectionOf(r.Context()).(*connection); ok {
@@ -70,8 +71,8 @@ func resetInputAtRequest(next http.Handler) http.Handler {
 	})
 }
 
-// resetInputAtHello returns a copy of a configuration that resets the input of a connection when
-// its ClientHello has arrived.
+// resetInputAtHello returns a copy of a TLS configuration. The copy resets the input of a
+// connection when the ClientHello has arrived.
 func resetInputAtHello(config *tls.Config) *tls.Config {
 	current := config.GetConfigForClient
 	resetting := config.Clone()
@@ -85,8 +86,8 @@ func resetInputAtHello(config *tls.Config) *tls.Config {
 	return resetting
 }
 
-// inputChanged counts the changed input of a connection. Past the limit of all input it closes the
-// connections whose input began first.
+// inputChanged updates the sum of all input after the input of a connection changed. Past the limit
+// it closes the connections whose input began first.
 func (s *connectionSet) inputChanged(c *connection) {
 	for _, removed := range s.countAndRemove(c) {
 		s.incomplete.Add(1)
@@ -94,8 +95,8 @@ func (s *connectionSet) inputChanged(c *connection) {
 	}
 }
 
-// countAndRemove does the part of inputChanged that needs the lock: it returns the connections to
-// be closed.
+// countAndRemove is the part of inputChanged that needs the lock. It returns the connections to
+// close.
 func (s *connectionSet) countAndRemove(c *connection) []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +120,8 @@ func (s *connectionSet) countAndRemove(c *connection) []*connection {
 	return counted
 }
 
-// updateInput replaces the part of a connection in the sum; a closed connection has none. The caller
-// holds s.mu.
+// updateInput replaces a connection's part of the sum. The part of a closed connection is 0. The
+// caller holds s.mu.
 func (s *connectionSet) updateInput(c *connection) {
 	var counted int64
 	if _, open := s.open[c]; open {
@@ -141,7 +142,7 @@ func (s *connectionSet) remove(c *connection) {
 }
 
 // inputStats returns the input of all connections, its limit, and how many connections were closed
-// past it.
+// because of the limit.
 func (s *connectionSet) inputStats() (current, limit int, closed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

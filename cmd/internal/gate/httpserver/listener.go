@@ -10,8 +10,9 @@ import (
 	"os"
 )
 
-// writeBuffer limits how much of a response the kernel buffers for a client that does not read; by
-// default that is megabytes per connection. The kernel doubles the number for its own use.
+// writeBuffer limits the bytes of a response that the kernel buffers for a client that does not
+// read. The default would be megabytes per connection. The kernel doubles the number for its own
+// use.
 const writeBuffer = 128 << 10
 
 // errStopped is the error of listener.Accept after ShutDown has set a deadline. Unlike a timeout,
@@ -26,8 +27,8 @@ type listener struct {
 	proxiedFrom []netip.Prefix // networks of peers that send a header of the PROXY protocol
 }
 
-// Accept implements [net.Listener]. The header of the PROXY protocol and the TLS handshake are left
-// to the goroutine of the connection, and their time is limited.
+// Accept implements [net.Listener]. The goroutine of the connection reads the header of the PROXY
+// protocol and makes the TLS handshake, in limited time.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		accepted, err := l.AcceptTCP()
@@ -51,9 +52,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// bind returns a listener on the address: the bound one if there is one, which must have that
-// address. Keepalive and TCP_NODELAY do not depend on which of them it is, because Go sets both on
-// each accepted connection.
+// bind returns a listener on the address. If bound is not nil, bind checks its address and returns
+// it. Go sets keepalive and TCP_NODELAY on each accepted connection, also of a bound listener.
 func bind(ctx context.Context, address string, bound *net.TCPListener) (*net.TCPListener, error) {
 	if bound != nil {
 		return bound, checkAddress(address, bound.Addr())

@@ -15,20 +15,22 @@ import (
 )
 
 const (
-	// proxyHeaderTimeout is the time for a header of the PROXY protocol, which senders send at once.
+	// proxyHeaderTimeout is the time for a header of the PROXY protocol, which senders send at
+	// once.
 	proxyHeaderTimeout = time.Second
-	// proxyBuffer is the size of the buffer from which a header is read. One of version 1 has at most
-	// 107 bytes; of version 2, the library refuses more than 4 KiB.
+	// proxyBuffer is the size of the buffer from which a header is read. One of version 1 has at
+	// most 107 bytes; of version 2, the library refuses more than 4 KiB.
 	proxyBuffer = 256
 )
 
-// A proxied connection begins with a header of the PROXY protocol, by which a balancer passes on
-// the address of the client. It is used by the goroutine that serves the connection.
+// proxied is the state of a connection that begins with a header of the PROXY protocol, by which a
+// balancer passes on the address of the client. Only the goroutine that serves the connection uses
+// it.
 type proxied struct {
-	read   bool
-	client net.Addr      // nil for the peer
-	rest   *bufio.Reader // of what arrived with the header; nil if nothing is left
-	err    error         // of all reads, if the header is missing or invalid
+	read   bool          // the header was read
+	client net.Addr      // nil if the peer is the client
+	rest   *bufio.Reader // has the bytes that arrived with the header; nil if all were read
+	err    error         // the error of each read if the header is missing or invalid
 }
 
 // expectProxyHeader makes the connection a proxied one if its peer is in one of the networks.
@@ -39,8 +41,8 @@ func (c *connection) expectProxyHeader(from []netip.Prefix) {
 }
 
 // RemoteAddr implements [net.Conn]. On a proxied connection, the first call reads the header, for
-// at most proxyHeaderTimeout: net/http makes it in the goroutine of the connection, before anything
-// is read. No code that accepts connections may call it.
+// at most proxyHeaderTimeout. net/http makes this call in the goroutine of the connection, before
+// its first read. Code that accepts connections must not call RemoteAddr, which would block it.
 func (c *connection) RemoteAddr() net.Addr {
 	if c.proxied == nil {
 		return c.TCPConn.RemoteAddr()
@@ -70,15 +72,15 @@ func (p *proxied) readHeader(conn *net.TCPConn) {
 	switch {
 	case errors.Is(err, proxyproto.ErrNoProxyProtocol) && reader.Buffered() == 0:
 		p.err = io.EOF // the peer closed the connection, as health checks do
-	case err != nil: // as a failed read, which net/http does not answer
+	case err != nil: // net/http sends no response after an error of this type
 		p.err = &net.OpError{Op: "read", Net: "tcp", Err: fmt.Errorf("no valid header of the PROXY protocol: %w", err)}
 	case reader.Buffered() > 0:
 		p.rest = reader
 	}
 }
 
-// clientOf returns the client of a header; nil if the balancer has opened the connection itself
-// (LOCAL), or does not know the client (UNKNOWN).
+// clientOf returns the client in a header. It returns nil if the balancer has opened the connection
+// itself (LOCAL), or cannot name the client (UNKNOWN).
 func clientOf(header *proxyproto.Header) (net.Addr, error) {
 	if header.Command.IsLocal() {
 		return nil, nil
@@ -92,14 +94,14 @@ func clientOf(header *proxyproto.Header) (net.Addr, error) {
 
 // receive reads what follows the header.
 func (p *proxied) receive(c *connection, b []byte) (int, error) {
-	c.RemoteAddr() // reads the header, unless that was done
+	c.RemoteAddr() // reads the header, unless it was read
 	if p.err != nil {
 		return 0, p.err
 	}
 	if p.rest == nil {
 		return c.TCPConn.Read(b)
 	}
-	n, err := p.rest.Read(b) // of the buffer, which is not empty
+	n, err := p.rest.Read(b) // reads from the buffer, which is not empty
 	if p.rest.Buffered() == 0 {
 		p.rest = nil
 	}

@@ -21,19 +21,19 @@ import (
 type Options struct {
 	Name    string           // in errors
 	Address string           // of the listener
-	Bound   *net.TCPListener // from systemd, on Address; nil to bind it
+	Bound   *net.TCPListener // from systemd, on Address; nil to bind Address
 	TLS     *tls.Config      // with GetConfigForClient; nil for plain HTTP
-	// ProxiedFrom are the networks of peers that send a header of the PROXY protocol before TLS or
-	// HTTP. They must send one, and others must not.
+	// ProxiedFrom are the networks of the peers that must send a header of the PROXY protocol
+	// before TLS or HTTP. Other peers must not send one.
 	ProxiedFrom []netip.Prefix
 	Limits      Limits
-	Errors      slog.Handler // for errors of connections; it limits its lines
+	Errors      slog.Handler // for errors of connections; it must limit its lines itself
 	// Registerer registers the metrics of the connections, whose names start with MetricPrefix.
 	Registerer   prometheus.Registerer
 	MetricPrefix string
 }
 
-// Limits limit what clients can occupy. They include everything that net/http leaves unlimited by
+// Limits limit the resources that clients can use. They include all that net/http does not limit by
 // default.
 type Limits struct {
 	Connections int
@@ -50,20 +50,20 @@ type Limits struct {
 // headerSlack is what net/http adds to MaxHeaderBytes over HTTP/1.1.
 const headerSlack = 4 << 10
 
-// A Server is a listener with its connections, and the http.Server on it.
+// A Server is a listener with its connections, and the http.Server that serves them.
 type Server struct {
 	name        string
 	listener    *listener
 	http        *http.Server
 	bodyTimeout time.Duration
 
-	draining             atomic.Bool
-	awaitedFirstRequests atomic.Int64  // number of connections whose first request has not arrived
-	acceptEnded          chan struct{} // closed when no more connections are accepted
+	draining          atomic.Bool
+	unusedConnections atomic.Int64  // number of connections whose first request has not arrived
+	acceptEnded       chan struct{} // closed when no more connections are accepted
 }
 
-// Listen binds a listener, unless it is bound. Connections wait in its queue until [Server.Serve]
-// is called.
+// Listen returns a Server with a bound listener. Connections wait in the listener's queue until
+// [Server.Serve] is called.
 func Listen(ctx context.Context, o Options) (*Server, error) {
 	set := newConnectionSet(o.Limits.Connections, o.Limits.Input)
 	if err := set.register(o.Registerer, o.MetricPrefix); err != nil {
@@ -90,7 +90,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		HTTP2:                        o.Limits.http2(),
 		DisableGeneralOptionsHandler: true, // the gateway answers OPTIONS * too
 		ConnContext:                  connectionContext,
-		ConnState:                    s.trackFirstRequest,
+		ConnState:                    s.trackUnused,
 		ErrorLog:                     slog.NewLogLogger(o.Errors, slog.LevelWarn),
 	}
 	set.logf = s.http.ErrorLog.Printf
@@ -104,20 +104,20 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 func (s *Server) SetMaxConnections(limit int) { s.listener.connections.limit.Store(int64(limit)) }
 
 // Connections returns the number of open connections, the maximum, and how many were closed because
-// of it.
+// the maximum was reached.
 func (s *Server) Connections() (open, limit int, closed uint64) {
 	set := s.listener.connections
 	return set.count(), int(set.limit.Load()), set.refused.Load() + set.evicted.Load()
 }
 
 // Input returns the bytes of incomplete headers and handshakes of all connections, the maximum, and
-// how many connections were closed because of it.
+// how many connections were closed because the maximum was exceeded.
 func (s *Server) Input() (current, limit int, closed uint64) {
 	return s.listener.connections.inputStats()
 }
 
-// Close closes the listener. It is for callers that do not call Serve; it returns nil if the
-// listener is closed already.
+// Close closes the listener, for callers that do not call Serve. It returns nil if the listener is
+// already closed.
 func (s *Server) Close() error {
 	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
@@ -125,7 +125,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Serve handles the requests of the listener until ShutDown is called; then it returns nil. It may
+// Serve handles the requests of the listener until ShutDown is called, and then returns nil. It may
 // be called once.
 func (s *Server) Serve(handler http.Handler) error {
 	defer close(s.acceptEnded)
@@ -136,15 +136,15 @@ func (s *Server) Serve(handler http.Handler) error {
 	return nil
 }
 
-// closeWhileDraining sends Connection: close with each response while the server drains. A
-// connection that is closed without it can have the next request of its client on the way, which
-// would fail.
+// closeWhileDraining sends Connection: close with each response while the server drains. Without
+// this header, the client's next request may be on its way when the server closes the connection,
+// and would fail.
 func (s *Server) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
 			if c, ok := gateway.ConnectionOf(r.Context()).(*connection); ok {
-				s.firstRequestArrived(c)
+				s.markUsed(c)
 			}
 		}
 		next.ServeHTTP(w, r)
@@ -158,17 +158,17 @@ func (s *Server) Drain() { s.draining.Store(true) }
 func (s *Server) Draining() bool { return s.draining.Load() }
 
 const (
-	// acceptGrace is how long a listener that closes still accepts connections: closing it resets
-	// connections in the accept queue of the kernel.
+	// acceptGrace is how long ShutDown still accepts connections before it closes the listener. The
+	// close resets connections that are still in the accept queue of the kernel.
 	acceptGrace = 50 * time.Millisecond
 	// shutdownRetry is the interval between calls of http.Server.Shutdown. Each call sends GOAWAY
-	// to the HTTP/2 connections that exist, but not to connections whose TLS handshake is in
-	// progress.
+	// to the existing HTTP/2 connections, but not to connections in a TLS handshake, which need
+	// another call.
 	shutdownRetry = time.Second
 )
 
 // ShutDown accepts no more connections, waits for the requests in flight until ctx ends, and cuts
-// off those that remain. It blocks until Serve has returned.
+// off the requests that remain. It blocks until Serve has returned.
 func (s *Server) ShutDown(ctx context.Context) error {
 	_ = s.listener.SetDeadline(time.Now().Add(acceptGrace)) // fails if the listener is closed
 	<-s.acceptEnded

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// closeAfterUnreadBody closes the connection after a response to a request whose body has not been read to
-// its end. By default net/http reads the body before it sends the response: a client that announces
-// a body and sends none would hold the connection without limit. HTTP/2 resets the stream instead.
+// closeAfterUnreadBody closes the connection after a response if the request's body was not read to
+// its end. By default net/http reads the rest of the body before it sends the response, so a client
+// that announces a body and sends none would occupy the connection without limit. Over HTTP/2,
+// net/http resets the stream instead.
 //
-// timeout is the read deadline of a body; 0 is none. The server's ReadTimeout would also cancel
-// requests without a body that take longer to answer.
+// timeout is the time for a body to arrive; 0 for no limit. The server's ReadTimeout cannot replace
+// it, because it would also cancel slow requests without a body.
 func closeAfterUnreadBody(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 || r.ProtoMajor != 1 {
@@ -33,8 +34,8 @@ func closeAfterUnreadBody(next http.Handler, timeout time.Duration) http.Handler
 	})
 }
 
-// bodyTracker is the body and the response writer of a request. It adds Connection: close unless
-// the body was read to its end.
+// bodyTracker is both the body and the response writer of a request. It adds Connection: close to
+// the response unless the body was read to its end.
 type bodyTracker struct {
 	http.ResponseWriter
 
@@ -73,13 +74,14 @@ func (b *bodyTracker) Write(p []byte) (int, error) {
 // Unwrap returns the writer for [http.ResponseController].
 func (b *bodyTracker) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
-// linger makes net/http half-close the connection and wait half a second before closing it. Closing
-// it at once while bytes of the body arrive makes the kernel send a reset, and many clients lose
-// the response (RFC 9112, section 9.6).
+// linger makes net/http half-close the connection and wait half a second before it closes the
+// connection. A close while bytes of the body arrive would make the kernel send a reset, after
+// which many clients lose the response (RFC 9112, section 9.6).
 func (b *bodyTracker) linger() {
-	// A deadline in the past: otherwise net/http would wait for up to 256 KiB of the body.
+	// With this deadline in the past, net/http does not wait for up to 256 KiB of the body.
 	_ = http.NewResponseController(b.ResponseWriter).SetReadDeadline(time.Unix(1, 0))
-	// net/http lingers after a MaxBytesReader has been exceeded; it has no other API for it.
+	// net/http lingers after the limit of a MaxBytesReader was exceeded. It has no other API to
+	// request that.
 	tooLarge := http.MaxBytesReader(b.ResponseWriter, io.NopCloser(strings.NewReader("x")), 0)
 	_, _ = tooLarge.Read(make([]byte, 1))
 }

@@ -24,7 +24,7 @@ func newAdmin(c common, d *dependencies, b *builder, a *activeConfig, public *ht
 			Token: settings.Token.Reveal(), MetricsToken: settings.MetricsToken.Reveal(),
 			ClientCertificates: settings.TLS.ClientCAFile != "", Listen: settings.Listen,
 		},
-		Hold:        httpserver.Hold,
+		MarkBusy:    httpserver.MarkBusy,
 		TokenPrefix: clientTokenPrefix(c.Loaded.Config), Host: host, Version: c.Build.Version,
 		Logger: c.Logger, RefusalLines: c.logs.adminRefusals, Clock: c.Clock,
 	})
