@@ -131,7 +131,10 @@ func TestTokenCreateResolveRevoke(t *testing.T) {
 		resolved.GetLimitClass() != "gold" || time.Until(resolved.GetExpiresAt().AsTime()).Round(time.Hour) != 90*24*time.Hour {
 		t.Errorf("resolved to %v", resolved)
 	}
-	list := succeed(t, "token", "list", "--data-dir", dir)
+	if list := succeed(t, "token", "list", "--data-dir", dir, "--expire-within", "89d"); strings.Contains(list, resolved.GetTokenId()) {
+		t.Errorf("tokens that expire within 89 days:\n%s", list)
+	}
+	list := succeed(t, "token", "list", "--data-dir", dir, "--expire-within", "91d")
 	if !strings.Contains(list, resolved.GetTokenId()) || !strings.Contains(list, "reader") || !strings.Contains(list, "gold") || strings.Contains(list, token) {
 		t.Errorf("tokens:\n%s", list)
 	}
@@ -266,6 +269,7 @@ func TestExitCodes(t *testing.T) {
 		{2, "token create --data-dir " + dir + " --team x --scopes servers:write", "servers:write"},
 		{2, "token create --data-dir " + dir + " --team x --expires 3w", "--expires must be a time such as 90d or 12h"},
 		{2, "token create --data-dir " + dir + " --team x --expires 0d", "--expires must be"},
+		{2, "token list --data-dir " + dir + " --expire-within 1w", "--expire-within must be a time such as 90d"},
 		{2, "token create --data-dir " + dir + " --team x --expires -1h", "--expires must be"},
 		{2, "team create --data-dir " + dir + " x --plan gold", "gold"},
 		{1, "team create --data-dir " + dir + " Har\abour", "control characters"},

@@ -78,7 +78,7 @@ func tokenCreateCommand(e Environment) *cobra.Command {
 	c := databaseCommand(e, &cobra.Command{
 		Use: "create", Short: "Create a token and print it. It is not shown again",
 		PreRunE: func(*cobra.Command, []string) (err error) {
-			if token.Lifetime, err = lifetime(expires); err != nil {
+			if token.Lifetime, err = lifetime("--expires", expires); err != nil {
 				return err
 			}
 			for _, scope := range token.Scopes {
@@ -118,8 +118,8 @@ func tokenCreateCommand(e Environment) *cobra.Command {
 	return c
 }
 
-// lifetime returns a positive duration in days or the units of Go; 0 for "".
-func lifetime(text string) (d time.Duration, err error) {
+// lifetime returns the value of a flag: a positive duration in days or the units of Go; 0 for "".
+func lifetime(flag, text string) (d time.Duration, err error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -131,7 +131,7 @@ func lifetime(text string) (d time.Duration, err error) {
 		d, err = time.ParseDuration(text)
 	}
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("--expires must be a time such as 90d or 12h, not %q", text)
+		return 0, fmt.Errorf("%s must be a time such as 90d or 12h, not %q", flag, text)
 	}
 	return d, nil
 }
@@ -157,9 +157,19 @@ func tokenMintCommand(e Environment) *cobra.Command {
 }
 
 func tokenListCommand(e Environment) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the tokens, without their text"}
+	var expire string
+	var within time.Duration
+	c := &cobra.Command{
+		Use: "list", Short: "List the tokens, without their text",
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			within, err = lifetime("--expire-within", expire)
+			return err
+		},
+	}
+	c.Flags().StringVar(&expire, "expire-within", "",
+		"only tokens that have expired or expire within `TIME`, such as 30d, and are not revoked")
 	return databaseCommand(e, c, func(ctx context.Context, b *service.Backend, _ []string) error {
-		tokens, err := b.Tokens(ctx)
+		tokens, err := b.Tokens(ctx, within)
 		if err != nil {
 			return err
 		}

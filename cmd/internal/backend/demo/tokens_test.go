@@ -72,10 +72,10 @@ func TestTokensAreTheSameAtEveryStart(t *testing.T) {
 // The second call finds a team.
 func TestSeedingAgainChangesNothing(t *testing.T) {
 	s := startSystem(t)
-	before, err := s.backend.Tokens(t.Context())
+	before, err := s.backend.Tokens(t.Context(), 0)
 	testkit.Must(t, err)
 	testkit.Must(t, demo.Seed(t.Context(), s.backend.Store(), format(), now().Add(time.Hour)))
-	after, err := s.backend.Tokens(t.Context())
+	after, err := s.backend.Tokens(t.Context(), 0)
 	testkit.Must(t, err)
 	if len(before) != len(after) || !before[0].CreatedAt.Equal(after[0].CreatedAt) {
 		t.Error("the second call changed the data")

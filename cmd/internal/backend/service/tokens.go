@@ -157,10 +157,16 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 	return token(row)
 }
 
-// Tokens returns all tokens, including revoked ones, by team and then by age.
-func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
+// Tokens returns all tokens, including revoked ones, by team and then by age. With a within above 0
+// it returns those that have expired or expire within it, and are not revoked, by their expiry.
+func (b *Backend) Tokens(ctx context.Context, within time.Duration) (tokens []Token, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
-		rows, err := q.ListTokensAnyTeam(ctx)
+		list := q.ListTokensAnyTeam
+		if within > 0 {
+			end := new(b.options.Clock().Add(within).UnixNano())
+			list = func(ctx context.Context) ([]query.ApiToken, error) { return q.ListTokensThatExpireAnyTeam(ctx, end) }
+		}
+		rows, err := list(ctx)
 		if err != nil {
 			return fmt.Errorf("list the tokens: %w", err)
 		}

@@ -21,12 +21,13 @@ var unboundedFiles = map[string]bool{
 
 // exceptions are queries in the other files that may scan a table or return any number of rows.
 var exceptions = map[string]string{
-	"ListTeams":             "the command line",
-	"ListTokensAnyTeam":     "the command line",
-	"GetInstallation":       "a table of one row",
-	"ListIncidentUpdates":   "the inner query has the limit",
-	"CountMonitorChecks":    "a row for each of the team's monitors",
-	"ListMonitorComponents": "components of one team",
+	"ListTeams":                   "the command line",
+	"ListTokensAnyTeam":           "the command line",
+	"ListTokensThatExpireAnyTeam": "the command line",
+	"GetInstallation":             "a table of one row",
+	"ListIncidentUpdates":         "the inner query has the limit",
+	"CountMonitorChecks":          "a row for each of the team's monitors",
+	"ListMonitorComponents":       "components of one team",
 }
 
 // unordered finds queries of lists whose order does not end with a column that is unique in the

@@ -112,7 +112,7 @@ func TestExplainAndLimits(t *testing.T) {
 	testkit.Contains(t, explain("/v1/servers"),
 		"\nanswer status 429, code rate_limited, cause limit:few, text rate limit exceeded: 2 requests per hour, retry after ", ", failed check limits\n",
 		"\nlimits refuses rate limit exceeded: 2 requests per hour\n", "\nNAME REQUESTS PER SHADOW REMAINING RESET ORIGIN\nfew 2 1h false 0 ", g.config+":14\n",
-		"\npolicy class team, key rate_limit.teams."+teamID+", origin "+g.config, ", owner ada, reason they asked for it\n",
+		"\npolicy class team, chosen by the configuration, for the team, key rate_limit.teams."+teamID+", origin "+g.config, ", owner ada, reason they asked for it\n",
 		"\ntoken cached true, freshness fresh, team id "+teamID+", ai plan true, scopes servers:read\n",
 		"\nroute id v1ListServers, method GET, path /v1/servers, scope servers:read, service fleet, ", "\nstore mode memory\n",
 		"\nconfig version ", "\nscope this gateway only\n",
@@ -147,7 +147,7 @@ func TestExplainTellsWhoBlocksRequests(t *testing.T) {
 	testkit.Contains(t, words(g.opsgate(t, "explain", tokenID, "GET", "/v1/servers").out),
 		", text requests with this token are blocked: 0 requests per hour, retry after 1h, failed check limits\n",
 		"\nfew 0 1h false 0 1h "+g.config+":14\n",
-		"\npolicy class team, key rate_limit.teams."+teamID+", origin "+g.config+":", ", owner ada, reason they asked for it\n")
+		"\npolicy class team, chosen by the configuration, for the team, key rate_limit.teams."+teamID+", origin "+g.config+":", ", owner ada, reason they asked for it\n")
 }
 
 func TestTeamFlagSelectsThePolicyOfUncachedToken(t *testing.T) {

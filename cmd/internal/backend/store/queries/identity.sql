@@ -39,6 +39,11 @@ WHERE id = sqlc.arg(id);
 SELECT * FROM api_tokens
 ORDER BY team_id, created_at, id;
 
+-- name: ListTokensThatExpireAnyTeam :many
+SELECT * FROM api_tokens
+WHERE expires_at <= sqlc.arg(before) AND revoked_at IS NULL
+ORDER BY expires_at, id;
+
 -- name: SetTokenRevokedAnyTeam :exec
 UPDATE api_tokens SET revoked_at = sqlc.arg(revoked_at)
 WHERE id = sqlc.arg(id);

@@ -300,6 +300,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listTokensAnyTeamStmt, err = db.PrepareContext(ctx, listTokensAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTokensAnyTeam: %w", err)
 	}
+	if q.listTokensThatExpireAnyTeamStmt, err = db.PrepareContext(ctx, listTokensThatExpireAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListTokensThatExpireAnyTeam: %w", err)
+	}
 	if q.measureIncidentUpdatesStmt, err = db.PrepareContext(ctx, measureIncidentUpdates); err != nil {
 		return nil, fmt.Errorf("error preparing query MeasureIncidentUpdates: %w", err)
 	}
@@ -837,6 +840,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listTokensAnyTeamStmt: %w", cerr)
 		}
 	}
+	if q.listTokensThatExpireAnyTeamStmt != nil {
+		if cerr := q.listTokensThatExpireAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listTokensThatExpireAnyTeamStmt: %w", cerr)
+		}
+	}
 	if q.measureIncidentUpdatesStmt != nil {
 		if cerr := q.measureIncidentUpdatesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing measureIncidentUpdatesStmt: %w", cerr)
@@ -1088,6 +1096,7 @@ type Queries struct {
 	listTeamsStmt                     *sql.Stmt
 	listTeamsFromTheFutureAnyTeamStmt *sql.Stmt
 	listTokensAnyTeamStmt             *sql.Stmt
+	listTokensThatExpireAnyTeamStmt   *sql.Stmt
 	measureIncidentUpdatesStmt        *sql.Stmt
 	monitorExistsStmt                 *sql.Stmt
 	nextActionStmt                    *sql.Stmt
@@ -1210,6 +1219,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listTeamsStmt:                     q.listTeamsStmt,
 		listTeamsFromTheFutureAnyTeamStmt: q.listTeamsFromTheFutureAnyTeamStmt,
 		listTokensAnyTeamStmt:             q.listTokensAnyTeamStmt,
+		listTokensThatExpireAnyTeamStmt:   q.listTokensThatExpireAnyTeamStmt,
 		measureIncidentUpdatesStmt:        q.measureIncidentUpdatesStmt,
 		monitorExistsStmt:                 q.monitorExistsStmt,
 		nextActionStmt:                    q.nextActionStmt,

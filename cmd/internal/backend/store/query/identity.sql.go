@@ -271,6 +271,45 @@ func (q *Queries) ListTokensAnyTeam(ctx context.Context) ([]ApiToken, error) {
 	return items, nil
 }
 
+const listTokensThatExpireAnyTeam = `-- name: ListTokensThatExpireAnyTeam :many
+SELECT id, team_id, name, sha256, scopes, created_at, revoked_at, limit_class, expires_at FROM api_tokens
+WHERE expires_at <= ?1 AND revoked_at IS NULL
+ORDER BY expires_at, id
+`
+
+func (q *Queries) ListTokensThatExpireAnyTeam(ctx context.Context, before *int64) ([]ApiToken, error) {
+	rows, err := q.query(ctx, q.listTokensThatExpireAnyTeamStmt, listTokensThatExpireAnyTeam, before)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiToken
+	for rows.Next() {
+		var i ApiToken
+		if err := rows.Scan(
+			&i.ID,
+			&i.TeamID,
+			&i.Name,
+			&i.Sha256,
+			&i.Scopes,
+			&i.CreatedAt,
+			&i.RevokedAt,
+			&i.LimitClass,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const resolveTokenAnyTeam = `-- name: ResolveTokenAnyTeam :one
 SELECT t.id, t.name, t.team_id, team.name AS team_name, t.scopes, t.revoked_at, t.expires_at, team.plan,
     CAST(coalesce(nullif(t.limit_class, ''), team.limit_class) AS TEXT) AS limit_class
