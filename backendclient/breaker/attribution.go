@@ -2,9 +2,9 @@ package breaker
 
 import "time"
 
-// An attribution decides what failed attempts show: that the service fails, or only that the calls
-// of a team do, which may be due to its data. A success of an attempt that started later shows that
-// the service works.
+// An attribution decides whether failed attempts are failures of the service, or only of one team,
+// whose data may be the cause. A success of an attempt that started later shows that the service
+// works.
 //
 // Its size does not depend on the number of teams.
 type attribution struct {
@@ -12,11 +12,11 @@ type attribution struct {
 
 	successes latestStarts
 
-	// Failures since the latest success, or since the first that makes them shared.
+	// Failures since the latest success. The count restarts at the first failure that is shared.
 	failures int
-	since    time.Time // when the first of them was known
-	team     string    // of the first of them
-	shared   bool      // they are of the service, or of several teams
+	since    time.Time // when the first of the failures was recorded
+	team     string    // of the first failure
+	shared   bool      // the failures are of the service, or of several teams
 }
 
 func (a *attribution) succeeded(team string, start time.Time) {
@@ -24,9 +24,9 @@ func (a *attribution) succeeded(team string, start time.Time) {
 	a.failures = 0
 }
 
-// failed adds a failure of a team or of the service, and reports whether it counts. The owner is
-// the only team whose calls fail, or "" if those of all teams do. Failures of one team count if no
-// other team has had a success in the window.
+// failed adds a failure. counts reports whether the failure counts toward opening the breaker.
+// owner is the team if only its calls fail, "" if all teams are concerned. A failure of one team
+// counts only if no other team succeeded within the window.
 func (a *attribution) failed(team string, ofService bool, start, now time.Time) (owner string, counts bool) {
 	if a.refutes(start) {
 		return "", ofService
@@ -42,17 +42,17 @@ func (a *attribution) failed(team string, ofService bool, start, now time.Time) 
 	return team, now.Sub(a.successes.except(team)) > a.window
 }
 
-// refutes reports whether an attempt that started later than a failed one has succeeded.
+// refutes reports whether an attempt succeeded that started later than a failed attempt.
 func (a *attribution) refutes(start time.Time) bool { return a.successes.at.After(start) }
 
-// allFail reports whether enough attempts have failed, for long enough, since the latest success. It
-// returns false if a success refutes the failure of the attempt that has just ended.
+// allFail reports whether enough attempts have failed, for long enough, since the latest success.
+// It returns false if a success refutes the failure of the attempt that began at start.
 func (a *attribution) allFail(s Settings, start, now time.Time) bool {
 	return !a.refutes(start) && a.failures >= s.MinRequests && now.Sub(a.since) >= minOutage
 }
 
-// latestStarts has the start of the latest attempt, with its team, and the start of the latest one
-// of any other team.
+// latestStarts has the start of the latest attempt, with its team, and the start of the latest
+// attempt of any other team.
 type latestStarts struct {
 	team    string    // of the latest attempt
 	at      time.Time // when the latest attempt started

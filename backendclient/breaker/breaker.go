@@ -15,8 +15,8 @@ type State string
 // The states of a breaker.
 const (
 	Closed   State = "closed"    // attempts are made
-	Open     State = "open"      // those of failing teams are refused, except a few
-	HalfOpen State = "half-open" // the same, and the results of attempts close or open it
+	Open     State = "open"      // attempts of failing teams are refused, except a few
+	HalfOpen State = "half-open" // like open, but the results of attempts close or open the breaker
 )
 
 const (
@@ -26,34 +26,34 @@ const (
 	minOutage = 500 * time.Millisecond
 	// halfOpenSuccesses is the number of successes that close a half-open breaker.
 	halfOpenSuccesses = 3
-	// trialShare is the number of slots of a service for each that its breakers use while they are
-	// not closed.
-	trialShare = 10
+	// trialDivisor limits trials: while breakers are not closed, the attempts that they still allow
+	// use at most 1/trialDivisor of the service's slots.
+	trialDivisor = 10
 )
 
-// A Status is the status of the breaker of a method. That of a service is the worst of its methods:
-// open before half-open before closed, and of two in the same state the one that left the closed
-// state first.
+// A Status is the status of the breaker of a method. The status of a service is the worst status of
+// its methods: open before half-open before closed. Of two breakers in the same state, the worse is
+// the one that left the closed state first.
 type Status struct {
 	State State `json:"state"`
 	// Since is when the state began.
 	Since time.Time `json:"-"`
-	// TrippedAt is when the breaker left the closed state; zero while it is closed. A half-open
-	// breaker that opens again keeps it.
+	// TrippedAt is when the breaker left the closed state; zero while it is closed. It does not
+	// change when a half-open breaker opens again.
 	TrippedAt time.Time `json:"-"`
 	// HalfOpenAt is when an open breaker becomes half-open; zero in the other states.
 	HalfOpenAt time.Time `json:"-"`
 	// Cause is the failure that opened the breaker; "" while it is closed.
 	Cause string `json:"cause,omitempty"`
-	// Team is the only team whose attempts are refused; "" if the breaker refuses those of all
-	// failing teams, or none.
+	// Team is the only team whose attempts are refused; "" if the breaker refuses attempts of all
+	// failing teams, or is closed.
 	Team string `json:"team,omitempty"`
 	// Methods are the methods of the service whose breakers are not closed, in order, such as
 	// "CreateIncident"; nil in the status of a method.
 	Methods []string `json:"methods,omitempty"`
 }
 
-// mayRefuse reports whether the breaker refuses attempts of a team if they fail.
+// mayRefuse reports whether the breaker refuses attempts of a team while the team is failing.
 func (s *Status) mayRefuse(team string) bool {
 	return s.State != Closed && (s.Team == "" || s.Team == team)
 }
@@ -63,7 +63,7 @@ type Result int
 
 // The results of attempts.
 const (
-	// Success is also that of attempts that the service rejects for their content.
+	// Success includes attempts that the service rejects for their content.
 	Success Result = iota
 	// Inconclusive is neither a success nor a failure.
 	Inconclusive
@@ -83,7 +83,7 @@ type Attempt struct {
 
 // A RefusedError is the error of an attempt that a breaker has refused.
 type RefusedError struct {
-	RetryAfter time.Duration // until the team may make an attempt; 0 if that is not known
+	RetryAfter time.Duration // until the team may make an attempt; 0 if unknown
 	text       string
 }
 
@@ -91,9 +91,10 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return e.text }
 
 // A Breaker refuses attempts of a method after too many have failed: the failures of the service
-// reach a rate, or all attempts fail. It still allows those of teams without a failure in the
-// window, and one of each other team every OpenFor, together on at most a tenth of the service's
-// slots. If only attempts of one team are made and they fail, it refuses those of that team only.
+// reach a rate, or all attempts fail. It still allows attempts of teams without a failure in the
+// window, and one attempt of each failing team every OpenFor. Together these use at most a tenth of
+// the service's slots. If only one team makes attempts and they fail, the breaker refuses attempts
+// of that team only.
 type Breaker struct {
 	service *Breakers
 	method  string
@@ -105,7 +106,7 @@ type Breaker struct {
 	attribution attribution
 	failing     failingTeams
 	results     window // successes, and failures of the service
-	successes   int    // of attempts that started since the breaker is half-open
+	successes   int    // of attempts that started in the half-open state
 }
 
 // reset closes the breaker. The caller holds b.mu.
@@ -115,7 +116,8 @@ func (b *Breaker) reset(s Settings, reason string) {
 	b.setState(Status{State: Closed, Since: time.Now()}, reason)
 }
 
-// Do calls the function, which makes the attempt, or returns a *[RefusedError].
+// Do calls attempt and records its result, unless the breaker refuses the attempt with a
+// *[RefusedError].
 func (b *Breaker) Do(a Attempt, attempt func() (Result, error)) error {
 	resets := b.resets.Load()
 	if b.status.Load().State != Closed {
@@ -132,8 +134,8 @@ func (b *Breaker) Do(a Attempt, attempt func() (Result, error)) error {
 	return err
 }
 
-// admit returns the error of an attempt that the breaker refuses while it is not closed, and
-// whether an allowed one has taken a slot of the trials.
+// admit decides an attempt while the breaker is not closed. refused is the error of a refused
+// attempt. isTrial reports whether an allowed attempt holds one of the slots for trials.
 func (b *Breaker) admit(a Attempt) (isTrial bool, refused error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,14 +150,15 @@ func (b *Breaker) admit(a Attempt) (isTrial bool, refused error) {
 	if wait := b.failing.wait(a.Team, a.Start); wait > 0 {
 		return false, &RefusedError{wait, "the circuit breaker is " + string(s.State)}
 	}
-	if b.service.trials.Take(a.Team, 1, int64(max(1, a.Slots/trialShare))) != shares.Taken {
+	if b.service.trials.Take(a.Team, 1, int64(max(1, a.Slots/trialDivisor))) != shares.Taken {
 		return false, &RefusedError{0, "the circuit breaker is " + string(s.State) + ", and enough calls are in flight"}
 	}
 	b.failing.tried(a.Team, a.Start)
 	return true, nil
 }
 
-// Refuses reports whether an attempt of a team would be refused now because its latest one failed.
+// Refuses reports whether an attempt of a team would be refused now because its latest attempt
+// failed.
 func (b *Breaker) Refuses(team string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,8 +193,8 @@ func (b *Breaker) recordSuccess(a Attempt) {
 	}
 }
 
-// recordFailure records a failure, and opens the breaker if failures are too many, or if it is
-// half-open. If the breaker is open for another team only, it opens for all.
+// recordFailure records a failure. It opens the breaker if there are too many failures, or if the
+// breaker is half-open. If the breaker is open for another team only, it opens for all teams.
 func (b *Breaker) recordFailure(a Attempt, ofService bool, err error) {
 	now := time.Now()
 	b.failing.failed(a.Team, a.Start)
@@ -225,8 +228,8 @@ func (b *Breaker) recordFailure(a Attempt, ofService bool, err error) {
 	b.setState(next, reason)
 }
 
-// setState sets a status with its TrippedAt, and reports it unless the breaker was and is closed.
-// The caller holds b.mu.
+// setState stores a status and sets its TrippedAt. It reports the status unless the breaker remains
+// closed. The caller holds b.mu.
 func (b *Breaker) setState(next Status, reason string) *Status {
 	before := b.status.Load()
 	switch {
@@ -247,9 +250,9 @@ func (b *Breaker) setState(next Status, reason string) *Status {
 	return &next
 }
 
-// closeUnused closes a breaker that still has the status: its failures are older than its window,
-// and too few attempts followed, none or fewer than halfOpenSuccesses that count. Otherwise a
-// method that is rarely called would be reported as failing until its next attempts.
+// closeUnused closes a breaker whose status is still s: its failures have left the window, and too
+// few attempts followed to close or reopen it. Otherwise a rarely called method would be reported
+// as failing until its next call.
 func (b *Breaker) closeUnused(s *Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

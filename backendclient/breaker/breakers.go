@@ -20,10 +20,10 @@ type Settings struct {
 	// MinRequests is the minimum number of attempts before the breaker opens.
 	MinRequests int
 	// FailureRate is the ratio of failures of the service that opens the breaker: greater than 0,
-	// at most 1. It also opens when all attempts fail for half a second.
+	// at most 1. The breaker also opens when all attempts fail for half a second.
 	FailureRate float64
-	// OpenFor is how long the breaker stays open, and how often a team whose attempts fail may make
-	// one while it is not closed.
+	// OpenFor is how long the breaker stays open. While the breaker is not closed, a failing team
+	// may make one attempt every OpenFor.
 	OpenFor time.Duration
 }
 
@@ -57,7 +57,7 @@ type Options struct {
 type Breakers struct {
 	options  Options
 	breakers []*Breaker
-	trials   shares.Pool // of the attempts that breakers allow while they are not closed
+	trials   shares.Pool // slots for attempts while breakers are not closed
 	closed   atomic.Bool
 
 	mu sync.Mutex // serializes reports
@@ -79,8 +79,8 @@ func (b *Breakers) Add(method string) *Breaker {
 	return m
 }
 
-// Reset closes all breakers and replaces their settings. The reason is logged for each that was not
-// closed. Attempts that started earlier do not count.
+// Reset closes all breakers and replaces their settings. The reason is logged for each breaker that
+// was not closed. Attempts that started before Reset do not count.
 func (b *Breakers) Reset(s Settings, reason string) {
 	for _, m := range b.breakers {
 		m.mu.Lock()
@@ -89,7 +89,7 @@ func (b *Breakers) Reset(s Settings, reason string) {
 	}
 }
 
-// Close makes breakers without attempts keep their state, so that nothing is logged later.
+// Close prevents unused breakers from closing later, so that nothing is logged after Close.
 func (b *Breakers) Close() { b.closed.Store(true) }
 
 // Status returns the status of the service, with the methods of all breakers that are not closed.
@@ -112,7 +112,7 @@ func (b *Breakers) Status() Status {
 	return worst
 }
 
-// report logs the status of a breaker, and reports that of the service.
+// report logs the state of a breaker, and passes the state of the service to Options.Report.
 func (b *Breakers) report(m *Breaker, state State, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 // maxFailingTeams is the maximum number of failing teams in memory for each method.
 const maxFailingTeams = 1024
 
-// failingTeams are the teams whose latest attempt failed, at most a window ago. While a breaker is
-// not closed, each of them may make one attempt every OpenFor, so none takes those of another.
+// failingTeams are the teams whose latest attempt failed within the window. While a breaker is not
+// closed, each failing team may make one attempt every OpenFor, so that no team uses up the
+// attempts of another team.
 type failingTeams struct {
 	settings Settings
 	latest   map[string]time.Time // the start of the latest attempt that failed or was tried
@@ -39,7 +40,7 @@ func (f *failingTeams) tried(team string, start time.Time) {
 	}
 }
 
-// undo allows another attempt in place of one that had no result.
+// undo allows another attempt in place of an inconclusive attempt.
 func (f *failingTeams) undo(team string, start time.Time) {
 	if f.latest[team].Equal(start) {
 		f.latest[team] = start.Add(-f.settings.OpenFor)
@@ -48,8 +49,8 @@ func (f *failingTeams) undo(team string, start time.Time) {
 
 func (f *failingTeams) succeeded(team string) { delete(f.latest, team) }
 
-// failed adds a team. If there are too many, it removes the one that failed least recently, and
-// those that failed more than a window ago.
+// failed adds a team. If there are too many teams, it removes the team that failed least recently,
+// and all teams that failed more than a window ago.
 func (f *failingTeams) failed(team string, start time.Time) {
 	at, failing := f.latest[team]
 	if !failing && len(f.latest) >= maxFailingTeams {

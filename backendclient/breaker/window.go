@@ -9,12 +9,12 @@ const windowBuckets = 10
 type window struct {
 	start   time.Time
 	step    time.Duration
-	buckets [windowBuckets + 1]bucket // one more, because the current one is not complete
+	buckets [windowBuckets + 1]bucket // one more, because the current bucket is not complete
 }
 
 // A bucket has the results of a step.
 type bucket struct {
-	step              int64 // its number
+	step              int64 // the number of the step
 	succeeded, failed int
 }
 
