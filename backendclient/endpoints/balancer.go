@@ -15,7 +15,7 @@ const (
 	// serviceConfig is the service configuration of all connections. Calls go to all instances of a
 	// service that are connected and healthy (grpc.health.v1). An instance without the health
 	// protocol counts as healthy. The health check is of the whole server, "", which every server
-	// with the protocol supports; not all of them register their services by name.
+	// with the protocol supports; not all servers register their services by name.
 	serviceConfig = `{"loadBalancingConfig":[{"` + leastBusy + `":{}}],"healthCheckConfig":{"serviceName":""}}`
 	// failurePenalty is how long a failed call still counts as in flight.
 	failurePenalty = time.Second
@@ -29,8 +29,8 @@ func init() { //nolint:gochecknoinits // gRPC looks balancers up by name and all
 type Call interface {
 	// Team returns the team that the call is for, "" for none.
 	Team() string
-	// Ended is called when an attempt of the call at an endpoint has ended, and returns what it
-	// shows. began is when the endpoint was picked.
+	// Ended is called when an attempt of the call at an endpoint has ended, and returns the result.
+	// began is when the endpoint was picked.
 	Ended(info balancer.DoneInfo, began time.Time) Result
 }
 
@@ -107,8 +107,7 @@ func (b *leastBusyBalancer) NewSubConn(
 	return subConn, err
 }
 
-// Build implements [base.PickerBuilder]. The endpoints are their own picker, while one of them is
-// ready.
+// Build implements [base.PickerBuilder]. While an endpoint is ready, the picker is the set.
 func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 	if len(info.ReadySCs) == 0 {
 		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
@@ -117,8 +116,9 @@ func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 }
 
 // Pick implements [balancer.Picker]. It picks the endpoint with the fewest calls of this gateway in
-// flight, and round robin among equals. Calls to an endpoint that hangs stay in flight, so it soon
-// gets no more of them. Round robin would send it calls until it is ejected.
+// flight, and round robin among equal endpoints. Calls to an endpoint that hangs stay in flight, so
+// the endpoint soon gets no more calls. With round robin alone, it would get calls until it is
+// ejected.
 //
 // Streams, which live for days without load, and probes do not count.
 func (s *Set) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
@@ -154,8 +154,7 @@ func (e *Endpoint) isBetterThan(other *Endpoint, team string) bool {
 	return e.inFlight < other.inFlight
 }
 
-// A pick is a call at an endpoint. It is used again for another call after its end, which saves the
-// allocation of done.
+// A pick is a call at an endpoint. Picks are pooled, which saves the allocation of done.
 type pick struct {
 	endpoint *Endpoint
 	call     Call

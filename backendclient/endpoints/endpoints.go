@@ -45,11 +45,12 @@ type Status struct {
 	// Cause is the error of an endpoint that is not ready, with the service's own message; "" for
 	// none.
 	Cause string `json:"cause,omitempty"`
-	// EjectedUntil is the end of the ejection, and Ejections is how many there were in a row; zero
-	// unless it is ejected.
+	// EjectedUntil is the end of the ejection, and Ejections is the number of ejections in a row;
+	// both are zero unless the endpoint is ejected.
 	EjectedUntil time.Time `json:"-"`
 	Ejections    int       `json:"-"`
-	// WrongSince is when a probe found that the endpoint is of another service; zero unless it is.
+	// WrongSince is when a probe found that another service answers at the address; zero if none
+	// does.
 	WrongSince time.Time `json:"-"`
 }
 
@@ -77,8 +78,8 @@ type Options struct {
 
 	Ejections, FailedLookups prometheus.Counter
 
-	// RequestProbes is called when an endpoint becomes ready or silent, and must not block: the
-	// caller probes the endpoints of [Set.ToProbe].
+	// RequestProbes is called when an endpoint becomes ready or silent, and must not block. The
+	// caller then probes the endpoints of [Set.ToProbe].
 	RequestProbes func()
 	// Describe returns the error of a call as text for operators.
 	Describe func(error) string
@@ -94,11 +95,11 @@ type Endpoint struct {
 	// Guarded by Set.mu, like the history.
 	inFlight     int
 	state        State     // of the connection: not Ejected
-	since        time.Time // of the state or of the ejection
+	since        time.Time // when the state or the ejection began
 	cause        string
 	reason       string    // of a connection that failed: see UnreachableError
 	generation   int       // how often the endpoint became ready
-	rightService bool      // a probe since it became ready found the right service
+	rightService bool      // a probe has found the right service since the endpoint became ready
 	wrongSince   time.Time // see Status
 }
 
@@ -114,7 +115,7 @@ type Set struct {
 	mu       sync.Mutex
 	updated  chan struct{} // closed and replaced at each change of a state
 	all      []*Endpoint
-	inUse    []*Endpoint // those that get calls; nil before an endpoint was ready, then not empty
+	inUse    []*Endpoint // endpoints that get calls; nil before an endpoint was ready, then not empty
 	picks    int
 	outliers outliers
 }
@@ -215,8 +216,8 @@ func (s *Set) AwaitAttempts(ctx context.Context) {
 	}
 }
 
-// publish makes Pick use the endpoints that are neither ejected nor silent, or the silent ones if
-// there is no other. The caller holds s.mu.
+// publish makes Pick use the endpoints that are neither ejected nor silent, or the silent endpoints
+// if there is no other. The caller holds s.mu.
 func (s *Set) publish() {
 	ready := slices.DeleteFunc(slices.Clone(s.outliers.members), (*Endpoint).isEjected)
 	inUse := slices.DeleteFunc(slices.Clone(ready), func(e *Endpoint) bool { return e.silence != noSilence })
@@ -228,8 +229,8 @@ func (s *Set) publish() {
 	}
 }
 
-// expire ends the ejections whose time is over.
-func (s *Set) expire() {
+// endEjections ends the ejections whose time is over.
+func (s *Set) endEjections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.recordReadmitted(s.outliers.expire(time.Now()), "its time is over")
@@ -251,8 +252,8 @@ func (s *Set) recordReadmitted(endpoints []*Endpoint, reason string) {
 // A Result is what a call shows of its endpoint.
 type Result int
 
-// The results of calls. A call that failed in any way counts as in flight for the penalty:
-// otherwise an endpoint that fails at once would seem the least busy.
+// The results of calls. A failed call counts as in flight for the penalty: otherwise an endpoint
+// that fails at once would seem the least busy.
 const (
 	Success Result = iota
 	// Inconclusive is for calls that were canceled, or that gRPC makes again at another endpoint.
@@ -269,7 +270,7 @@ func (s *Set) end(e *Endpoint, c Call, began time.Time, info balancer.DoneInfo) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if info.BytesReceived {
-		s.answered(e, now)
+		s.recordAnswer(e, now)
 	}
 	if result == Failure || result == OtherFailure {
 		time.AfterFunc(s.options.Intervals.Penalty, func() { s.endPenalty(e) })
@@ -279,12 +280,12 @@ func (s *Set) end(e *Endpoint, c Call, began time.Time, info balancer.DoneInfo) 
 	switch result {
 	case Failure:
 		e.lastFailure = info.Err
-		s.eject(s.outliers.failed(e, team, now))
+		s.startEjections(s.outliers.failed(e, team, now))
 	case OtherFailure, Inconclusive:
 		e.endedWithoutResult(team)
 	case Success:
 		silent, ejected := s.outliers.succeeded(e, team, began, now)
-		s.eject(ejected)
+		s.startEjections(ejected)
 		if len(silent) > 0 {
 			s.publish()
 			s.options.RequestProbes()
@@ -299,8 +300,8 @@ func (s *Set) endPenalty(e *Endpoint) {
 	e.inFlight--
 }
 
-// answered records an answer of an endpoint to a call or to a probe. The caller holds s.mu.
-func (s *Set) answered(e *Endpoint, now time.Time) {
+// recordAnswer records an answer of an endpoint to a call or to a probe. The caller holds s.mu.
+func (s *Set) recordAnswer(e *Endpoint, now time.Time) {
 	before := e.answered(now)
 	if before == confirmed && !e.isEjected() {
 		s.recordReadmitted([]*Endpoint{e}, "it answers")
@@ -310,12 +311,13 @@ func (s *Set) answered(e *Endpoint, now time.Time) {
 	}
 }
 
-// eject records and logs the ejection of endpoints. The caller holds s.mu.
-func (s *Set) eject(ejected []*Endpoint) {
+// startEjections records and logs the ejection of endpoints, and plans its end. The caller holds
+// s.mu.
+func (s *Set) startEjections(ejected []*Endpoint) {
 	for _, e := range ejected {
 		s.recordEjection(e, s.options.Describe(e.lastFailure), slog.String("for", e.ejectedFor.String()),
 			slog.Int("in_a_row", e.ejections))
-		time.AfterFunc(e.ejectedFor, s.expire)
+		time.AfterFunc(e.ejectedFor, s.endEjections)
 	}
 }
 

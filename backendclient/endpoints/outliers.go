@@ -10,24 +10,25 @@ const (
 	// minFailures is the number of calls in a row that must fail. A single failed call, or a
 	// request that always fails, is no sign of a bad endpoint.
 	minFailures = 5
-	// minFailuresAgain is that number for an endpoint whose ejection lasted its full time and that
-	// has not answered since: it failed before.
+	// minFailuresAgain replaces minFailures for an endpoint on probation: its last ejection lasted
+	// its full time, and no call to it has succeeded since.
 	minFailuresAgain = 1
-	// minSuccesses is the number of calls of the same teams that the other endpoints must have
-	// answered since.
+	// minSuccesses is the number of calls of the same teams that must have succeeded at other
+	// endpoints since the failures began.
 	minSuccesses = 5
-	// maxFailureRatio is the ratio of failures to successes at other endpoints up to which the
-	// calls of a team succeed there.
+	// maxFailureRatio is the maximum ratio of failures to successes at other endpoints for which
+	// the calls of a team count as succeeding there.
 	maxFailureRatio = 0.1
-	// successesBefore is the number of calls of a team that other endpoints answer before an
-	// endpoint gets one again after a failure. So a call that fails because of the team's data soon
-	// fails at another endpoint too, however regularly the team makes it among others that succeed.
+	// successesBefore is how many calls of a team, for each failed call to an endpoint, must
+	// succeed at other endpoints before the endpoint gets a call of the team again. So a call that
+	// fails because of the team's data soon fails at another endpoint too, even if the team makes
+	// it at regular intervals among calls that succeed.
 	successesBefore = 20
 	// maxSilence is how long an endpoint may answer no call while other endpoints answer calls of
 	// the same team.
 	maxSilence = time.Second
-	// ejectionUnit is the length of a first ejection. Each further one in a row is longer by that
-	// much.
+	// ejectionUnit is the length of a first ejection. Each further ejection in a row is longer by a
+	// unit.
 	ejectionUnit = 10 * time.Second
 	// maxEjectionUnits is the maximum length of an ejection: 5 minutes.
 	maxEjectionUnits = 30
@@ -45,9 +46,9 @@ const (
 //	ejected → in use   its time is over, it loses its connection, or others do and more than half of
 //	                   the members would be ejected
 //
-// Besides, a member gets no new calls while it is silent: from when it has answered no call for
-// maxSilence, although another endpoint answers calls of the same team, until it answers a call or
-// a probe.
+// Besides, a silent member gets no new calls. A member becomes silent when it has answered no call
+// for maxSilence although another endpoint answers calls of the same team. The silence ends when
+// the member answers a call or a probe.
 //
 // Members are the endpoints that are connected and healthy. The methods are not safe for concurrent
 // use.
@@ -58,8 +59,8 @@ type outliers struct {
 
 // A history is the part of an endpoint that outliers keeps.
 type history struct {
-	calls       map[string]teamCalls // by team, since its latest success; of at most maxTeams
-	onProbation bool                 // its last ejection lasted its full time, and it has not answered since
+	calls       map[string]teamCalls // by team, since the endpoint's latest success; of at most maxTeams
+	onProbation bool                 // the last ejection lasted its full time, and no call has succeeded since
 	answeredAt  time.Time            // zero for never
 	silence     silence
 	lastFailure error
@@ -76,14 +77,14 @@ type silence int
 // The kinds of silence.
 const (
 	noSilence silence = iota // it answers
-	suspected                // calls got no answer; it is probed, because that may be due to the data of a team
+	suspected                // calls got no answer, perhaps because of a team's data: the endpoint is probed
 	confirmed                // the probe got no answer either
 )
 
-// teamCalls counts the calls of a team to an endpoint, and those to other endpoints since the first
-// of them failed.
+// teamCalls counts the failed calls of a team to an endpoint, and the calls of the team to other
+// endpoints since the first failure.
 type teamCalls struct {
-	unanswered time.Time // when the first of them since the latest answer of the endpoint began
+	unanswered time.Time // when the first call after the latest answer of the endpoint began
 	failures   int
 
 	successesElsewhere, failuresElsewhere int
@@ -130,14 +131,14 @@ func (h *history) endedWithoutResult(team string) {
 	}
 }
 
-// answered records an answer to a call or to a probe, and returns the silence before.
+// answered records an answer to a call or to a probe, and returns the previous silence.
 func (h *history) answered(now time.Time) (before silence) {
 	before, h.silence, h.answeredAt = h.silence, noSilence, now
 	return before
 }
 
-// succeeded records a successful call, and returns the endpoints that are suspected of silence, and
-// those that are ejected.
+// succeeded records a successful call. It returns the endpoints that are now suspected of silence,
+// and the endpoints that are now ejected.
 func (s *outliers) succeeded(e *Endpoint, team string, began, now time.Time) (silent, ejected []*Endpoint) {
 	for _, other := range s.members {
 		calls, called := other.calls[team]
@@ -162,7 +163,7 @@ func (s *outliers) succeeded(e *Endpoint, team string, began, now time.Time) (si
 	return silent, ejected
 }
 
-// failed records a failed call, and returns the endpoint if it is ejected for it.
+// failed records a failed call, and returns the endpoint if the failure ejects it.
 func (s *outliers) failed(e *Endpoint, team string, now time.Time) (ejected []*Endpoint) {
 	if e.isEjected() || !slices.Contains(s.members, e) {
 		return nil // the call began before the ejection, or on a former connection
@@ -179,7 +180,7 @@ func (s *outliers) failed(e *Endpoint, team string, now time.Time) (ejected []*E
 	return s.eject(nil, e, now)
 }
 
-// eject ejects an endpoint if it is an outlier, and then adds it to the ejected ones.
+// eject ejects an endpoint if it is an outlier, and appends it to ejected.
 func (s *outliers) eject(ejected []*Endpoint, e *Endpoint, now time.Time) []*Endpoint {
 	if e.isEjected() || !e.failsAlone() || 2*(s.numEjected()+1) > len(s.members) {
 		return ejected
@@ -194,7 +195,7 @@ func (s *outliers) eject(ejected []*Endpoint, e *Endpoint, now time.Time) []*End
 	return append(ejected, e)
 }
 
-// failsAlone reports whether enough calls failed that succeed elsewhere.
+// failsAlone reports whether enough calls failed, of teams whose calls succeed at other endpoints.
 func (h *history) failsAlone() bool {
 	needed := minFailures
 	if h.onProbation {
@@ -224,8 +225,9 @@ func (h *history) readmit(now time.Time) {
 	h.onProbation = false
 }
 
-// setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no
-// longer members, and those that it readmits until at most half of the new members are ejected.
+// setMembers replaces the members. It returns the endpoints whose ejection ends: removed are no
+// longer members; readmitted are members that it readmits so that at most half of the members are
+// ejected.
 func (s *outliers) setMembers(members []*Endpoint, now time.Time) (removed, readmitted []*Endpoint) {
 	for _, e := range s.members {
 		if slices.Contains(members, e) {

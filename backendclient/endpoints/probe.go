@@ -16,8 +16,8 @@ const (
 	NoAnswer
 )
 
-// ToProbe returns the endpoints that are connected and either silent or not known to be of the
-// right service, with the generations of their connections.
+// ToProbe returns the connected endpoints that are silent, or where no probe has found the right
+// service, with the generations of their connections.
 func (s *Set) ToProbe() map[*Endpoint]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,18 +30,18 @@ func (s *Set) ToProbe() map[*Endpoint]int {
 	return generations
 }
 
-// Connected returns the endpoints that are connected and healthy, also ejected ones. The caller
-// must not modify the list.
+// Connected returns the endpoints that are connected and healthy, including ejected endpoints. The
+// caller must not modify the list.
 func (s *Set) Connected() []*Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outliers.members
 }
 
-// RecordProbe records the result of a probe. The generation is that of the endpoint's connection
-// before the probe: the result for an earlier connection is not current, as it may be that of
-// another program. changed reports whether the endpoint has become, or is no longer, of a wrong
-// service.
+// RecordProbe records the result of a probe. generation is the generation of the endpoint's
+// connection before the probe. current is false if the endpoint has connected again since: then the
+// result is ignored, because another program may have answered. changed reports whether a wrong
+// service has appeared at the endpoint, or has disappeared.
 func (s *Set) RecordProbe(e *Endpoint, generation int, r ProbeResult) (current, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *Set) RecordProbe(e *Endpoint, generation int, r ProbeResult) (current, 
 		return true, false
 	}
 	now := time.Now()
-	s.answered(e, now)
+	s.recordAnswer(e, now)
 	changed = (r == WrongService) == e.wrongSince.IsZero()
 	switch {
 	case r == RightService:

@@ -30,8 +30,8 @@ const defaultNameServerPort = "53"
 // staticScheme is the scheme of lists of addresses: static:///a:9000,b:9000.
 const staticScheme = "static"
 
-// DialOptions returns the options of a connection to the address: the resolvers (for lists of
-// addresses and for names, those of this package, else gRPC's) and the balancer.
+// DialOptions returns the options of a connection to the address: the resolvers and the balancer.
+// The resolvers of names and of lists of addresses are this package's, all others are gRPC's.
 func (s *Set) DialOptions(address string) []grpc.DialOption {
 	static := staticBuilder{}
 	if s.options.TLS != nil {
@@ -40,7 +40,8 @@ func (s *Set) DialOptions(address string) []grpc.DialOption {
 	names := dnsBuilder{interval: s.options.Intervals.Lookup, minInterval: s.options.Intervals.MinLookup}
 	builders := []resolver.Builder{s.attachTo(static), s.attachTo(names)}
 	scheme, _, _ := strings.Cut(address, ":")
-	// gRPC's own, such as unix. gRPC uses the first builder of a scheme, so for dns it uses ours.
+	// gRPC's builder of the scheme, such as unix. gRPC uses the first builder of a scheme, so for
+	// dns it uses this package's.
 	if registered := resolver.Get(scheme); registered != nil {
 		builders = append(builders, s.attachTo(registered))
 	}
@@ -98,10 +99,10 @@ func (c attachedConn) ReportError(err error) {
 	c.ClientConn.ReportError(err)
 }
 
-// A FailedLookup is why the name of a service does not resolve. The addresses of the last answer
-// stay in use.
+// A FailedLookup is why the name of a service does not resolve. The addresses of the last
+// successful lookup stay in use.
 type FailedLookup struct {
-	Since time.Time // the first failure after the last answer
+	Since time.Time // the first failure after the last successful lookup
 	Cause string    // of the last failure, with the name; "no such host" for NXDOMAIN
 }
 
@@ -132,8 +133,8 @@ func (b staticBuilder) Build(
 			return nil, fmt.Errorf("address in a static list: %w", err)
 		}
 		a := resolver.Address{Addr: address}
-		// gRPC would verify each certificate against the whole list: each address has its own name,
-		// unless the credentials have one for all.
+		// Without a server name, gRPC would verify each certificate against the whole list. The
+		// credentials may have one name for all servers.
 		if b.serverName == "" {
 			a.ServerName = address
 		}
@@ -148,9 +149,9 @@ type noResolver struct{}
 func (noResolver) ResolveNow(resolver.ResolveNowOptions) {}
 func (noResolver) Close()                                {}
 
-// dnsBuilder resolves a name. It differs from gRPC's resolver in three ways: a name is looked up
-// regularly and not only after a connection broke, at most every second and not every 30 seconds,
-// and an answer without addresses does not close connections.
+// dnsBuilder resolves a name. It differs from gRPC's resolver in three ways: it looks the name up
+// regularly and not only after a connection broke; it looks the name up at most every second and
+// not every 30 seconds; an answer without addresses does not close connections.
 type dnsBuilder struct{ interval, minInterval time.Duration }
 
 // Scheme implements [resolver.Builder].
@@ -175,15 +176,16 @@ func (b dnsBuilder) Build(
 	return r, nil
 }
 
-// newNetResolver returns a resolver that asks a name server, or those of the system for "".
+// newNetResolver returns a resolver that queries a name server, or for "" the name servers of the
+// system.
 func newNetResolver(server string) *net.Resolver {
 	if server != "" {
 		if _, _, err := net.SplitHostPort(server); err != nil {
 			server = net.JoinHostPort(strings.Trim(server, "[]"), defaultNameServerPort)
 		}
 	}
-	// Go's resolver waits for an answer even if the context ends, and a gateway would wait for it
-	// when it stops.
+	// Go's resolver waits for an answer even after the context ends, which would delay the stop of
+	// a gateway. Closing the connection ends the wait.
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, cmp.Or(server, address))
 		if err == nil {

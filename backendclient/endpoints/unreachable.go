@@ -15,7 +15,7 @@ import (
 
 // An UnreachableError is why a service gets no calls.
 type UnreachableError struct {
-	// Reason is in our words, without an address or a text of the service.
+	// Reason is a text of this package, without an address or a text of the service.
 	Reason string
 	// Cause is the error of the connection, the lookup or the probe; "" for none.
 	Cause string
@@ -48,7 +48,7 @@ func (s *Set) Unreachable() *UnreachableError {
 	return &UnreachableError{Reason: "no answer yet"}
 }
 
-// Reasons that several failures have.
+// Reasons that several failures share.
 const (
 	reasonName     = "the name does not resolve"
 	reasonNoAnswer = "no answer"
@@ -59,7 +59,7 @@ const (
 func reasonOf(err error, useTLS bool) string {
 	text := err.Error()
 	if served, ok := strings.CutPrefix(text, healthFailurePrefix+" health check failed. status="); ok {
-		value := healthv1.HealthCheckResponse_ServingStatus_value[served] // UNKNOWN for what is not in the protocol
+		value := healthv1.HealthCheckResponse_ServingStatus_value[served] // UNKNOWN for a value not in the protocol
 		return "the health check reports " + healthv1.HealthCheckResponse_ServingStatus(value).String()
 	}
 	if strings.HasPrefix(text, healthFailurePrefix) {
@@ -121,7 +121,7 @@ func prefaceReason(err error, useTLS bool) string {
 	return reasonNotHTTP2
 }
 
-// isTimeout reports whether an attempt to connect took too long: gRPC closes the connection then.
+// isTimeout reports whether an attempt to connect took too long. gRPC then closes the connection.
 func isTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) || ok && timeout.Timeout()
