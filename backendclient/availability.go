@@ -21,19 +21,20 @@ type ServiceStatus struct {
 	// UnavailableSince is when the service became unavailable; zero while it is available.
 	UnavailableSince time.Time
 	// Reached is when a probe first found the service at one of its addresses; zero for never since
-	// the process started. A connection alone does not show that: a proxy accepts it for a service
-	// that is away.
+	// the process started. A connection alone does not show that the service is reached: a proxy
+	// accepts connections for a service that is down.
 	Reached time.Time
-	// Unreachable is why the service gets no calls, or why it has never been reached although it is
-	// connected; nil for neither.
+	// Unreachable is why the service gets no calls, or why no probe has ever reached it although it
+	// is connected; else nil.
 	Unreachable *endpoints.UnreachableError
 	// Breaker is the status of the service's breakers.
 	Breaker breaker.Status
-	// Endpoints are its addresses in order; none before its name was resolved.
+	// Endpoints are the addresses of the service, sorted; none before the service's name was
+	// resolved.
 	Endpoints []endpoints.Status
-	// Wrong are the addresses of another service; nil for none.
+	// Wrong are the addresses at which another service answers; nil for none.
 	Wrong *WrongEndpoints
-	// FailedLookup is why its name does not resolve now; nil if it does.
+	// FailedLookup is why the name of the service does not resolve; nil if the name resolves.
 	FailedLookup *endpoints.FailedLookup
 }
 
@@ -71,8 +72,8 @@ func (u *upstream) status() ServiceStatus {
 	return s
 }
 
-// recordAvailability records since when the service has not been available. It is available if its
-// connection is Ready.
+// recordAvailability records when the service became unavailable. The service is available while
+// its connection is Ready.
 func (u *upstream) recordAvailability(state connectivity.State, now time.Time) {
 	if state == connectivity.Ready {
 		u.unavailableSince.Store(nil)
@@ -98,15 +99,15 @@ func (u *upstream) watch(ctx context.Context) {
 	}
 }
 
-// logUnreachable logs why the service gets no calls; nothing for nil, if an endpoint has just
-// become ready.
+// logUnreachable logs why the service gets no calls. If an endpoint has just become ready, e is
+// nil, and nothing is logged.
 func (u *upstream) logUnreachable(e *endpoints.UnreachableError) {
 	if e != nil {
 		u.outages.Fail(errors.New(e.Cause), slog.String("reason", e.Reason))
 	}
 }
 
-// recordUnanswered records a probe without an answer while the service has not been reached.
+// recordUnanswered records and logs that a service that was never reached did not answer a probe.
 func (u *upstream) recordUnanswered(err error) {
 	if e, ok := errors.AsType[*endpoints.UnreachableError](err); ok {
 		u.unanswered.Store(e)
@@ -114,8 +115,8 @@ func (u *upstream) recordUnanswered(err error) {
 	}
 }
 
-// unreachable returns why the service gets no calls, or why it has not answered any since the
-// process started; else nil.
+// unreachable returns why the service gets no calls, or why no probe has reached the service since
+// the process started; else nil.
 func (u *upstream) unreachable() *endpoints.UnreachableError {
 	if e := u.connection.Load().endpoints.Unreachable(); e != nil || u.reached.Load() != nil {
 		return e
@@ -126,7 +127,8 @@ func (u *upstream) unreachable() *endpoints.UnreachableError {
 	return &endpoints.UnreachableError{Reason: "connected, and not probed yet"}
 }
 
-// unansweredProbe returns the error of an endpoint that is connected, by the code of a probe.
+// unansweredProbe returns the error of a connected endpoint that did not answer a probe. code is
+// the result of the probe.
 func unansweredProbe(code codes.Code, err error) *endpoints.UnreachableError {
 	return &endpoints.UnreachableError{
 		Reason: "connected, and no answer to a probe: " + code.String(), Cause: logging.Truncate(err.Error(), maxMessage),

@@ -18,7 +18,7 @@ import (
 // connection after the change.
 const readyTimeout = 2 * time.Second
 
-// A Change is a change of upstreams that is prepared. Either Apply or Discard must be called, once.
+// A Change is a prepared change of upstreams. Either Apply or Discard must be called, once.
 type Change struct {
 	clients     *Clients
 	connections map[*upstream]*connection
@@ -36,11 +36,11 @@ func (e *ChangeError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ChangeError) Unwrap() error { return e.Err }
 
-// Prepare makes connections to the upstreams whose address or TLS files differ from those in use,
-// waits up to two seconds until they are ready, and then up to two seconds for the answers to
-// probes. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot be read, the
-// new address is not reachable while the one in use is, or another service is at the new address.
-// If neither is reachable, the change can be applied.
+// Prepare connects to the upstreams whose address or TLS files change. It waits up to two seconds
+// until the connections are ready, and then up to two seconds for the answers to probes. The error
+// is a [ChangeError]: an address cannot be parsed, TLS files cannot be read, another service is at
+// the new address, or the new address is not reachable while the current address is. If neither
+// address is reachable, the change can be applied.
 func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change, err := c.build(upstreams)
 	if err != nil {
@@ -63,8 +63,9 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	return change, nil
 }
 
-// probe returns the ChangeError of a service that is not at its new address. An endpoint that does
-// not answer is no error. All are probed at the same time, because the caller may hold a lock.
+// probe returns a ChangeError if another service is at a new address. An endpoint that does not
+// answer is no error. All endpoints are probed at the same time, because the caller may hold a
+// lock.
 func (c *Change) probe() error {
 	var mu sync.Mutex
 	var refused error
@@ -132,10 +133,10 @@ func (c *Change) Discard() {
 	}
 }
 
-// Apply replaces the connections. New calls use the new ones from then on; calls in flight end on
-// the old ones, which then close. Streams on the old ones end with Unavailable. The breakers of
-// each changed service are closed. Apply must not be concurrent with other methods that change the
-// Clients.
+// Apply replaces the connections. New calls use the new connections. Calls in flight end on the old
+// connections, which then close. Streams on the old connections end with Unavailable. The breakers
+// of each changed service are closed. Apply must not be concurrent with other methods that change
+// the Clients.
 func (c *Change) Apply() {
 	for u, conn := range c.connections {
 		conn.grpc.Connect() // gRPC would wait for the first call
@@ -151,8 +152,8 @@ func (c *Change) Apply() {
 	}
 }
 
-// closeWhenUnused closes a replaced connection when its calls have ended, or at the end of ctx,
-// which ends the calls.
+// closeWhenUnused closes a replaced connection when its calls have ended. If ctx ends first, it
+// closes the connection at once, which ends the calls.
 func (c *connection) closeWhenUnused(ctx context.Context, logger *slog.Logger) {
 	closeOnce := sync.OnceValue(c.grpc.Close)
 	stop := context.AfterFunc(ctx, func() { _ = closeOnce() })

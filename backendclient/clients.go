@@ -124,7 +124,7 @@ func (c *Clients) Services() map[string]ServiceStatus {
 }
 
 // Refuses reports whether the breaker of a method, such as "GetServer", would refuse a call of a
-// team now because the team's latest one failed.
+// team now because the team's latest call failed.
 func (c *Clients) Refuses(service, method, team string) bool {
 	if u := c.upstreams[service]; u != nil && u.methods[method] != nil {
 		b := u.methods[method].breaker

@@ -15,8 +15,8 @@ import (
 	"opsgate/backendclient/endpoints"
 )
 
-// A connection is a gRPC connection to the address of a service. When it is replaced, its streams
-// end at once, and it closes when its unary calls have ended: each of them has a deadline.
+// A connection is a gRPC connection to the address of a service. When a connection is replaced, its
+// streams end at once. It closes when its unary calls, which all have deadlines, have ended.
 type connection struct {
 	target    Target
 	grpc      *grpc.ClientConn
@@ -98,7 +98,7 @@ func (u *upstream) interceptStream(c *connection) grpc.StreamClientInterceptor {
 		s := &stream{method: u.methods[methodName(fullMethod)], callerCtx: ctx, connection: c}
 		ctx, s.cancel = context.WithCancel(ctx)
 		stop := context.AfterFunc(c.ctx, s.cancel)
-		context.AfterFunc(ctx, func() { stop() }) // so that c.ctx, which outlives the stream, does not keep it in memory
+		context.AfterFunc(ctx, func() { stop() }) // so that c.ctx, which outlives the stream, does not refer to the stream
 		inner, err := open(ctx, description, cc, fullMethod, u.settings.Load().callOptions(options)...)
 		if err != nil {
 			return nil, s.fail(err)

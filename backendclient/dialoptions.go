@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// Flow-control windows are static: dynamic ones cost a ping for every burst of data. An
-	// ordinary response fits, so that no stream waits for a window update.
+	// Flow-control windows are static, because dynamic windows cost a ping for every burst of data.
+	// An ordinary response fits into a window, so that no stream waits for a window update.
 	streamWindow     = 1 << 20
 	connectionWindow = 4 << 20
 
@@ -32,8 +32,8 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		// a proxy of the environment is for the Internet; with one, gRPC would not use our resolver
-		// of names
+		// A proxy in the environment is for the Internet, and with a proxy, gRPC would not use this
+		// package's resolver of names.
 		grpc.WithNoProxy(),
 		grpc.WithUserAgent("opsgate/" + o.Version),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),

@@ -41,16 +41,17 @@ type Violation struct {
 type Error struct {
 	// Service and Method identify the method: "fleet", "GetServer".
 	Service, Method string
-	// Code is the service's code, but Canceled if the caller canceled, Unavailable if a stream was
-	// reset to slow the gateway down, and Internal if TooLarge. A service may return Canceled as
-	// well: only if the caller canceled, the error wraps context.Canceled.
+	// Code is the service's code, with three exceptions: Canceled if the caller canceled,
+	// Unavailable if a stream was reset to slow the gateway down, and Internal if TooLarge. A
+	// service may return Canceled as well, but the error wraps context.Canceled only if the caller
+	// canceled.
 	Code codes.Code
 	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or the service
 	// reports that a message is larger than its limit. This is no failure of the service, as the
 	// size depends on the caller's data. Code is Internal then.
 	TooLarge bool
-	// NamesResource is true if requests of the method name a resource by its id, such as those of
-	// GetServer: only these can be for one that does not exist.
+	// NamesResource is true if requests of the method name a resource by its id, such as requests
+	// of GetServer. Only such a method may return NotFound.
 	NamesResource bool
 	// HasKey is true if the request had an idempotency key.
 	HasKey bool
@@ -58,10 +59,10 @@ type Error struct {
 	Refused bool
 	// Violations are the invalid fields of the request, at most 100.
 	Violations []Violation
-	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo), 1 s to 1 h, or that
-	// this package requires for a call that was not made, at least 1 s; 0 for none.
+	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo), 1 s to 1 h, or the
+	// wait that this package requires with a Reason of its own, at least 1 s; 0 for none.
 	RetryAfter time.Duration
-	// Reason is the reason in google.rpc.ErrorInfo, or that of a call that was not made, such as
+	// Reason is the service's reason (google.rpc.ErrorInfo), or a reason of this package, such as
 	// [ReasonBreakerOpen]; "" for none.
 	Reason string
 
@@ -72,24 +73,24 @@ type Error struct {
 // FailureReason returns Reason, for packages that record failures of calls without this package.
 func (e *Error) FailureReason() string { return e.Reason }
 
-// A notMadeError is the error of a call, or of a repeated attempt, that this package did not make.
-type notMadeError struct {
+// A shedError is an error of this package: no attempt, or no further attempt, was made, or a large
+// response was not decoded in time.
+type shedError struct {
 	reason     string
 	retryAfter time.Duration
 	text       string
 }
 
-// newNotMadeError returns a *notMadeError. A retryAfter of less than minRetryAfter is replaced by
-// that.
-func newNotMadeError(reason string, retryAfter time.Duration, text string) error {
-	return &notMadeError{reason: reason, retryAfter: max(retryAfter, minRetryAfter), text: text}
+// newShedError returns a *shedError. Its retryAfter is at least minRetryAfter.
+func newShedError(reason string, retryAfter time.Duration, text string) error {
+	return &shedError{reason: reason, retryAfter: max(retryAfter, minRetryAfter), text: text}
 }
 
 // Error implements error.
-func (e *notMadeError) Error() string { return e.text }
+func (e *shedError) Error() string { return e.text }
 
 // GRPCStatus returns Unavailable.
-func (e *notMadeError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.text) }
+func (e *shedError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.text) }
 
 // newError returns the error of a failed call. callerErr is the error of the caller's context.
 func newError(callerErr error, m *method, err error) *Error {
@@ -98,8 +99,8 @@ func newError(callerErr error, m *method, err error) *Error {
 		Service: m.service, Method: m.name, NamesResource: m.namesResource, Code: s.Code(),
 		Refused: refusesGateway(err, m.namesResource), cause: err,
 	}
-	if notMade, ok := errors.AsType[*notMadeError](err); ok {
-		e.Reason, e.RetryAfter = notMade.reason, notMade.retryAfter
+	if shed, ok := errors.AsType[*shedError](err); ok {
+		e.Reason, e.RetryAfter = shed.reason, shed.retryAfter
 	}
 	switch {
 	case errors.Is(callerErr, context.Canceled):
@@ -107,7 +108,7 @@ func newError(callerErr error, m *method, err error) *Error {
 	case e.Code == codes.ResourceExhausted && isTooLarge(s.Message()):
 		e.Code, e.TooLarge = codes.Internal, true
 	case e.Code == codes.ResourceExhausted && strings.HasPrefix(s.Message(), resetStream):
-		e.Code = codes.Unavailable // ENHANCE_YOUR_CALM or FLOW_CONTROL_ERROR, of the connection and not of the caller
+		e.Code = codes.Unavailable // ENHANCE_YOUR_CALM or FLOW_CONTROL_ERROR: a limit of the connection, not of the caller
 	case int(e.Code) >= numCodes:
 		e.Code = codes.Unknown // gRPC's rule for codes that do not exist
 	}

@@ -21,8 +21,8 @@ const (
 	// of a processor.
 	largeResponse = 64 << 10
 	// largePerProcessor is how many bytes of large responses are processed at once, for each
-	// processor: 1 MiB takes some 10 ms. More would not be faster, but take several times their size
-	// in memory, and all other requests would wait for a processor.
+	// processor: 1 MiB takes some 10 ms. More bytes at once would not be faster, but would take
+	// several times their size in memory, and all other requests would wait for a processor.
 	largePerProcessor = 1 << 20
 )
 
@@ -30,10 +30,11 @@ func newLargeResponses() *shares.Queue {
 	return shares.NewQueue(int64(runtime.GOMAXPROCS(0)) * largePerProcessor)
 }
 
-// A LargeResponse holds a request's part of the limit on large responses. A call whose response is
-// large takes its bytes from the limit before it decodes the response, and waits for them until its
-// deadline; then it fails with [ReasonTeamOverloaded]. One team gets at most half of the limit. The
-// request returns the bytes with Done when its own response is encoded.
+// A LargeResponse holds a request's part of the limit on large responses. A call with a large
+// response waits until the limit has room for the bytes of the response, and then decodes the
+// response. If there is no room by the deadline of the call, the call fails with
+// [ReasonTeamOverloaded]. One team gets at most half of the limit. When the request's own response
+// is encoded, Done returns the bytes.
 //
 // A call waits only if its context has a LargeResponse, with the key [LargeResponseKey]. The zero
 // LargeResponse holds nothing.
@@ -63,7 +64,8 @@ func (l *LargeResponse) take(ctx context.Context, of *shares.Queue, team string,
 	return nil
 }
 
-// decodeLarge decodes a large response, which the codec has left encoded, when the limit allows it.
+// decodeLarge decodes a large response, which the codec has left encoded, as soon as the limit
+// allows.
 func (u *upstream) decodeLarge(c *call) error {
 	defer c.encoded.Free()
 	if l, ok := c.ctx.Value(LargeResponseKey{}).(*LargeResponse); ok && c.ctx.team != "" {
@@ -72,7 +74,7 @@ func (u *upstream) decodeLarge(c *call) error {
 		c.waited = time.Since(began)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			return newNotMadeError(ReasonTeamOverloaded, 0,
+			return newShedError(ReasonTeamOverloaded, 0,
 				fmt.Sprintf("the response of %d bytes waited for earlier large responses", c.encoded.Len()))
 		case err != nil:
 			return status.FromContextError(err).Err()
@@ -84,8 +86,8 @@ func (u *upstream) decodeLarge(c *call) error {
 	return nil
 }
 
-// A codec is gRPC's own, except that it leaves a large response encoded, for decodeLarge. It gets
-// the *call in place of the reply.
+// A codec is gRPC's own codec, except that it leaves a large response encoded, for decodeLarge.
+// Unmarshal gets the *call in place of the reply.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }

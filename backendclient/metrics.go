@@ -52,8 +52,8 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// registerVectors registers the metrics that all services share. Those of calls in flight differ:
-// see registerInFlight.
+// registerVectors registers the metrics that all services share. Metrics of calls in flight are
+// registered for each service; see registerInFlight.
 func (m *metrics) registerVectors() error {
 	return m.register(m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections, m.failedLookups)
 }

@@ -28,8 +28,8 @@ const (
 // A WrongServiceError is the error of a probe that was answered by another service, or by a server
 // without services.
 type WrongServiceError struct {
-	Service string // the one that is expected, by its short name
-	Method  string // to which the answer was Unimplemented
+	Service string // the short name of the expected service
+	Method  string // the method that was answered with Unimplemented
 	Address string // of the endpoint
 }
 
@@ -38,16 +38,16 @@ func (e *WrongServiceError) Error() string {
 	return fmt.Sprintf("wrong service at this address: %s answers Unimplemented to %s.%s", e.Address, e.Service, e.Method)
 }
 
-// Probe finds out whether the endpoints of a service, by its short name, are of that service: it
-// sends each endpoint that is connected a request without fields, which a service answers with
+// Probe checks that the endpoints of a service, given by its short name, are of that service. It
+// sends each connected endpoint a request without fields, which the service answers with
 // InvalidArgument without reading data. It waits up to four seconds for a connection.
 //
-// It returns nil if all endpoints are of the service: each answered, other than with Unimplemented.
-// It returns a *[WrongServiceError] if one answered Unimplemented, and else an
-// *[endpoints.UnreachableError] of a connection or of a call without an answer. Unavailable,
-// Canceled, a timeout and a refusal of the gateway count as no answer, because proxies and gRPC
-// itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls in
-// flight, and is not retried.
+// Probe returns nil if each endpoint gives an answer other than Unimplemented. It returns a
+// *[WrongServiceError] if an endpoint answers Unimplemented, and else an
+// *[endpoints.UnreachableError] of a connection or of an endpoint that gives no answer.
+// Unavailable, Canceled, a timeout and a refusal of the gateway count as no answer, because proxies
+// and gRPC itself return them too. A probe is not retried, and does not count in metrics, breakers,
+// ejections or calls in flight.
 func (c *Clients) Probe(ctx context.Context, service string) error {
 	u, ok := c.upstreams[service]
 	if !ok {
@@ -55,7 +55,8 @@ func (c *Clients) Probe(ctx context.Context, service string) error {
 	}
 	conn := u.acquire()
 	defer conn.release()
-	// more than gRPC's own timeout, so that there is a reason
+	// Longer than gRPC's timeout of a connection, so that Unreachable returns the reason of the
+	// failure.
 	waitCtx, cancel := context.WithTimeout(ctx, 2*u.probeTimeout)
 	defer cancel()
 	conn.await(waitCtx, func(s connectivity.State) bool {
@@ -83,8 +84,8 @@ func (u *upstream) probeAll(ctx context.Context, conn *connection, list []*endpo
 	return errs
 }
 
-// probe calls the probe method of the service at an endpoint. The call is a stream, which
-// neither the interceptor of calls nor the balancer counts.
+// probe calls the probe method of the service at an endpoint. The call is a stream, which neither
+// the interceptor of calls nor the balancer counts.
 func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoints.Endpoint) error {
 	ctx, cancel := context.WithTimeout(endpoints.WithEndpoint(ctx, e), u.probeTimeout)
 	defer cancel()
@@ -145,9 +146,9 @@ func (u *upstream) requestProbes() {
 	}
 }
 
-// recordProbe records the result of a probe for the endpoint, and logs a change. Until the service
-// is reached it also logs a probe without an answer: a proxy may accept connections for a service
-// that is away. generation is that of the endpoint's connection before the probe.
+// recordProbe records the result of a probe of an endpoint, and logs a change. Until the service is
+// reached, it also logs a probe without an answer, because a proxy may accept connections for a
+// service that is down. generation is the generation of the endpoint's connection before the probe.
 func (u *upstream) recordProbe(
 	ctx context.Context, s *endpoints.Set, e *endpoints.Endpoint, generation int, err error,
 ) {

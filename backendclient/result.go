@@ -14,17 +14,17 @@ import (
 	"opsgate/backendclient/endpoints"
 )
 
-// minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a
-// failure of the service. A request that has less time left was delayed elsewhere, for instance by
-// a slow upload: slow clients must not open the breaker.
+// minAttemptTime is the minimum timeout with which an attempt that ends with DeadlineExceeded
+// counts as a failure of the service. A request with less time was delayed elsewhere, for instance
+// by a slow upload, and slow clients must not open the breaker.
 const minAttemptTime = 100 * time.Millisecond
 
-// classify returns the result of the attempt of c that has ended with err. That of a rejected call
-// and of a response that is too large is a success. It is inconclusive if the caller canceled, or
-// left the attempt too little time.
+// classify returns the result of an attempt of c that ended with err. A call that the service
+// rejects, and a response that is too large, are successes. The result is inconclusive if the
+// caller canceled, or left the attempt too little time.
 func (c *call) classify(err error) breaker.Result {
 	code, refused := status.Code(err), refusesGateway(err, c.method.namesResource)
-	deadline, _ := c.ctx.Deadline() // it has one
+	deadline, _ := c.ctx.Deadline() // every call has a deadline
 	switch {
 	case code == codes.Canceled:
 		return breaker.Inconclusive
@@ -39,9 +39,9 @@ func (c *call) classify(err error) breaker.Result {
 	return breaker.TeamFailure
 }
 
-// Ended implements [endpoints.Call]. A broken connection is no failure of the endpoint: it is
-// recognized by the call, Unavailable without a byte, because the call may end before the
-// endpoint's state changes, or after the next connection is ready.
+// Ended implements [endpoints.Call]. A broken connection does not count against the endpoint. It is
+// recognized by the call (Unavailable, no byte received), because the endpoint's state may change
+// after the call ends, or be Ready again.
 func (c *callContext) Ended(info balancer.DoneInfo, began time.Time) endpoints.Result {
 	c.answered = info.BytesReceived
 	deadline, _ := c.Deadline()
@@ -61,8 +61,9 @@ func (c *callContext) Ended(info balancer.DoneInfo, began time.Time) endpoints.R
 	return endpoints.Success
 }
 
-// isFailure reports whether a code means that the service failed. Unauthenticated does: the service
-// rejects the gateway itself. A code that gRPC does not define counts as Unknown.
+// isFailure reports whether a code means that the service failed. Unauthenticated is a failure,
+// because the service rejects the gateway itself. A code that gRPC does not define counts as
+// Unknown.
 func isFailure(code codes.Code) bool {
 	switch code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
@@ -72,13 +73,12 @@ func isFailure(code codes.Code) bool {
 	}
 }
 
-// forbidden is the beginning of gRPC's message for an answer with HTTP 403 and without a status of
-// gRPC.
+// forbidden is the beginning of gRPC's message for HTTP 403 without a gRPC status.
 const forbidden = "unexpected HTTP status code received from server: 403"
 
-// refusesGateway reports whether a call ended with a refusal of the gateway itself and not of a
-// team: of its credentials, or by a policy, for example of a service mesh. A policy answers
-// PermissionDenied, as a service may only for a resource.
+// refusesGateway reports whether the gateway itself was refused: Unauthenticated; PermissionDenied
+// if requests name no resource, because only then can it not concern a resource; or HTTP 403
+// without a gRPC status, from a proxy.
 func refusesGateway(err error, namesResource bool) bool {
 	switch s := status.Convert(err); s.Code() {
 	case codes.Unauthenticated:

@@ -20,7 +20,7 @@ const (
 	maxRetries = 5
 	// retryBackoff is the mean backoff before the first retry; it doubles with each retry.
 	retryBackoff = 25 * time.Millisecond
-	// retryCost is the cost of a retry, in units of the budget. A call that ends other than as
+	// retryCost is the cost of a retry, in units of the budget. A call that does not end as
 	// Unavailable adds RetrySettings.Budget × retryCost units.
 	retryCost = 1000
 	// retryBurst is the capacity of the budget: ten retries, for the calls in flight when a
@@ -64,8 +64,8 @@ func (u *upstream) callWithRetries(c *call) error {
 
 // retryable reports whether a retry may succeed and is safe.
 func (c *call) retryable(err error) bool {
-	_, notMade := err.(*notMadeError) //nolint:errorlint // made by this package, not wrapped
-	if notMade || c.ctx.Err() != nil {
+	_, shed := err.(*shedError) //nolint:errorlint // made by this package, not wrapped
+	if shed || c.ctx.Err() != nil {
 		return false
 	}
 	s := status.Convert(err)
@@ -100,8 +100,8 @@ func retryDelay(n int) time.Duration {
 	return mean/2 + rand.N(mean)
 }
 
-// sleep waits, and reports whether it waited to the end. It returns when ctx ends, and without
-// waiting if the deadline of ctx would come first.
+// sleep waits, and reports whether it waited to the end. It returns when ctx ends, and at once if
+// the deadline of ctx is before the end of the wait.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false
@@ -128,7 +128,8 @@ func (b *retryBudget) deposit(ratio float64) {
 	}
 }
 
-// withdraw takes a retry from the budget, and reports whether there was one.
+// withdraw takes the cost of a retry from the budget, and reports whether the budget was
+// sufficient.
 func (b *retryBudget) withdraw() bool {
 	for {
 		spent := b.spent.Load()

@@ -58,12 +58,12 @@ func (s Settings) Validate() error {
 	return s.Breaker.Validate()
 }
 
-// settings are Settings in use.
+// settings are the Settings in use, with the options of calls that follow from them.
 type settings struct {
 	Settings
 
-	// options are those of a call by a generated client: grpc.StaticMethod, the maximum response
-	// size and the codec.
+	// options are the options of a call by a generated client: grpc.StaticMethod, the maximum
+	// response size and the codec.
 	options []grpc.CallOption
 }
 
@@ -74,7 +74,7 @@ func newSettings(s Settings) *settings {
 }
 
 // callOptions adds the maximum response size and the codec to the options of a call. It does not
-// allocate for those of a generated client, which are grpc.StaticMethod only.
+// allocate for a call by a generated client, whose only option is grpc.StaticMethod.
 func (s *settings) callOptions(options []grpc.CallOption) []grpc.CallOption {
 	if len(options) == 1 && options[0] == s.options[0] {
 		return s.options

@@ -19,22 +19,24 @@ import (
 )
 
 const (
-	// deadlineMargin is how much earlier than its caller's deadline a call ends, to leave time for
-	// the response.
+	// deadlineMargin is how long before its caller's deadline a call ends, to leave time for the
+	// response.
 	deadlineMargin = 10 * time.Millisecond
 	// defaultTimeout is the timeout of a call whose caller has no deadline.
 	defaultTimeout = 5 * time.Second
 )
 
-// Reasons of an [Error] for calls, or repeated attempts, that were not made.
+// Reasons of an [Error] that this package made itself.
 const (
-	// the method failed too often; RetryAfter is the time until its breaker is half-open
+	// ReasonBreakerOpen is for a call that the method's breaker refused. RetryAfter is the time
+	// until the team may make an attempt.
 	ReasonBreakerOpen = "BREAKER_OPEN"
-	ReasonOverloaded  = "OVERLOADED" // too many calls to the service are in flight
-
+	// ReasonOverloaded is for a call that was not made because too many calls to the service are in
+	// flight.
+	ReasonOverloaded = "OVERLOADED"
 	// ReasonTeamOverloaded is for a call whose team holds at least as many of the service's
-	// in-flight slots as are free, or whose response waited for other large ones until its
-	// deadline.
+	// in-flight slots as are free, or whose large response waited for other large responses until
+	// the deadline.
 	ReasonTeamOverloaded = "TEAM_OVERLOADED"
 )
 
@@ -81,21 +83,21 @@ type call struct {
 	fullMethod     string
 	request, reply any
 	encoded        mem.BufferSlice // the response, if it is large: see codec
-	waited         time.Duration   // until it could be decoded
+	waited         time.Duration   // until a large response could be decoded
 	clientConn     *grpc.ClientConn
 	invoke         grpc.UnaryInvoker
 	options        []grpc.CallOption
 	attemptStart   time.Time
 }
 
-// A callContext is the context of all attempts of a call. gRPC passes it to the balancer, to which
-// it is an [endpoints.Call].
+// A callContext is the context of all attempts of a call. gRPC passes it to the balancer, which
+// uses it as an [endpoints.Call].
 type callContext struct {
 	context.Context
 
 	team          string
 	namesResource bool // see Error
-	answered      bool // the latest attempt got at least a part of an answer
+	answered      bool // the service has sent a part of an answer to the latest attempt
 }
 
 // Value implements [context.Context].
@@ -114,7 +116,7 @@ func (c *call) attempt() error {
 	a := breaker.Attempt{Team: c.ctx.team, Start: c.attemptStart, Slots: c.settings.MaxInFlight}
 	err := c.method.breaker.Do(a, c.invokeOnce)
 	if refused, ok := err.(*breaker.RefusedError); ok { //nolint:errorlint // not wrapped
-		return newNotMadeError(ReasonBreakerOpen, refused.RetryAfter, refused.Error())
+		return newShedError(ReasonBreakerOpen, refused.RetryAfter, refused.Error())
 	}
 	return err
 }
@@ -145,8 +147,8 @@ func (u *upstream) intercept(
 		m.observe(ctx, codes.OK, took)
 		return nil
 	}
-	if notMade, ok := failure.(*notMadeError); ok { //nolint:errorlint // made by this package, not wrapped
-		u.metrics.refused[notMade.reason].Inc()
+	if shed, ok := failure.(*shedError); ok { //nolint:errorlint // made by this package, not wrapped
+		u.metrics.refused[shed.reason].Inc()
 	}
 	err := newError(ctx.Err(), m, failure)
 	err.HasKey = hasIdempotencyKey(request)
@@ -169,14 +171,14 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, defaultTimeout)
 }
 
-// callWithinLimit makes a call if an in-flight slot is free for its team. While its response waits
-// to be decoded, it holds the slot, which bounds the number of such responses.
+// callWithinLimit makes a call if an in-flight slot is free for its team. The call holds the slot
+// while its response waits to be decoded, which bounds the number of waiting responses.
 func (u *upstream) callWithinLimit(c *call) error {
 	switch limit := c.settings.MaxInFlight; u.slots.Take(c.ctx.team, 1, int64(limit)) {
 	case shares.Exhausted:
-		return newNotMadeError(ReasonOverloaded, 0, fmt.Sprintf("the limit of %d calls in flight is reached", limit))
+		return newShedError(ReasonOverloaded, 0, fmt.Sprintf("the limit of %d calls in flight is reached", limit))
 	case shares.ShareReached:
-		return newNotMadeError(ReasonTeamOverloaded, 0,
+		return newShedError(ReasonTeamOverloaded, 0,
 			fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", limit))
 	case shares.Taken:
 	}
