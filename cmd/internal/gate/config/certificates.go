@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// A Certificate is a file of certificates, and when it is valid: a chain while the first one and
-// the issuers that it needs are, a file of roots from the first to the last.
+// A Certificate is the validity of one file. A chain is valid while its leaf and the issuers that
+// the leaf needs are. A file of roots is valid from the earliest NotBefore to the latest NotAfter.
 type Certificate struct {
 	Key    string    `json:"key"`    // of the configuration: "upstreams.fleet.tls.cert_file"
 	Begins time.Time `json:"begins"` // in UTC
 	Ends   time.Time `json:"ends"`   // in UTC
 }
 
-// RenewBefore is how long before its end a certificate should have been renewed.
+// RenewBefore is the remaining validity below which a certificate should be renewed.
 const RenewBefore = 30 * 24 * time.Hour
 
-// files checks that the files of certificates and keys can be read and fit together, and sets
+// files checks that the files of certificates and keys can be read and match, and sets
 // Loaded.Certificates.
 func (v *validator) files() {
 	content := make(map[string][]byte) // by key
@@ -62,7 +62,8 @@ func (v *validator) certificate(key string, content map[string][]byte) {
 }
 
 // RereadCertificates reads the files of the configuration again, and returns the certificates that
-// new connections use, sorted by key. Of files that do not fit together, these are those of inUse.
+// new connections use, sorted by key. If files of a group cannot be read or do not match, new
+// connections use their previous contents, so the certificates of that group in inUse are returned.
 func (l Loaded) RereadCertificates(inUse []Certificate) []Certificate {
 	v := &validator{loaded: &Loaded{Config: l.Config, Reader: l.Reader}}
 	v.files()
@@ -78,8 +79,8 @@ func (l Loaded) RereadCertificates(inUse []Certificate) []Certificate {
 	return sortedByKey(list)
 }
 
-// KeepStartOnly returns the certificates of list, but from inUse those of the trace collector,
-// whose files are read only at the start.
+// KeepStartOnly returns list with the certificates of the trace collector taken from inUse instead,
+// because their files are read only at the start.
 func KeepStartOnly(list, inUse []Certificate) []Certificate {
 	startOnly := func(c Certificate) bool { return strings.HasPrefix(c.Key, "tracing.") }
 	list = slices.DeleteFunc(slices.Clone(list), startOnly)
@@ -102,27 +103,24 @@ func parseCertificates(content []byte) (list []*x509.Certificate) {
 	return list
 }
 
-// validity returns when a file of certificates is valid. Of roots, one is enough: a file has the
-// old and the new root during a change.
+// validity returns when a file of certificates is valid: a chain while the leaf and all needed
+// issuers are, roots while one of them is, because a file has the old and the new root during a
+// change.
 func validity(list []*x509.Certificate, isChain bool) (begins, ends time.Time) {
+	byStart := func(a, b *x509.Certificate) int { return a.NotBefore.Compare(b.NotBefore) }
+	byEnd := func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }
 	if isChain {
 		list = needed(list)
-	}
-	begins, ends = list[0].NotBefore, list[0].NotAfter
-	for _, c := range list {
-		if c.NotAfter.Before(ends) == isChain {
-			ends = c.NotAfter
-		}
-		if c.NotBefore.After(begins) == isChain {
-			begins = c.NotBefore
-		}
+		begins, ends = slices.MaxFunc(list, byStart).NotBefore, slices.MinFunc(list, byEnd).NotAfter
+	} else {
+		begins, ends = slices.MinFunc(list, byStart).NotBefore, slices.MaxFunc(list, byEnd).NotAfter
 	}
 	return begins.UTC(), ends.UTC()
 }
 
-// needed returns the first certificate of a chain and the issuers in it, of several for the same
-// key that which ends last. It omits roots, which clients have, and an issuer that had ended before
-// the first certificate began, such as an old cross-signed root, with those above.
+// needed returns the leaf and the chain of its issuers in the file; of several certificates for one
+// issuer, the one that expires last. It stops before a root, which clients have, and before an
+// issuer that had expired when the leaf became valid (an old cross-signed root).
 func needed(chain []*x509.Certificate) []*x509.Certificate {
 	list := chain[:1:1]
 	for range chain {
@@ -140,8 +138,8 @@ func needed(chain []*x509.Certificate) []*x509.Certificate {
 	return list
 }
 
-// InvalidCertificates returns a problem for each certificate that is not valid at a time. A gateway
-// serves with one, because the rest of the API works.
+// InvalidCertificates returns a problem for each certificate that is not valid at a time. Such a
+// certificate does not prevent a start, because the rest of the API works.
 func (l Loaded) InvalidCertificates(now time.Time) (problems Problems) {
 	for _, c := range l.Certificates {
 		switch {
