@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// largeResponse is the size from which a response is large. A smaller one takes less than 1 ms
-	// of a processor.
+	// largeResponse is the size from which a response is large. A smaller response takes less than
+	// 1 ms of a processor.
 	largeResponse = 64 << 10
 	// largePerProcessor is how many bytes of large responses are processed at once, for each
 	// processor: 1 MiB takes some 10 ms. More bytes at once would not be faster, but would take

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// probeTimeout is the timeout of one probe, and of the connection before it.
+	// probeTimeout is the timeout of a probe. Probe waits twice as long for a connection.
 	probeTimeout = 2 * time.Second
 	// probeInterval is the time between probes of endpoints where no probe has found the right
 	// service.

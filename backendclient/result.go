@@ -77,8 +77,8 @@ func isFailure(code codes.Code) bool {
 const forbidden = "unexpected HTTP status code received from server: 403"
 
 // refusesGateway reports whether the gateway itself was refused: Unauthenticated; PermissionDenied
-// if requests name no resource, because only then can it not concern a resource; or HTTP 403
-// without a gRPC status, from a proxy.
+// if requests name no resource, because a service returns PermissionDenied only for a resource; or
+// HTTP 403 without a gRPC status, from a proxy.
 func refusesGateway(err error, namesResource bool) bool {
 	switch s := status.Convert(err); s.Code() {
 	case codes.Unauthenticated:

@@ -71,7 +71,7 @@ func (l *latestStarts) add(team string, at time.Time) {
 	}
 }
 
-// except returns the start of the latest attempt of any team but the given one; zero for none.
+// except returns the start of the latest attempt of any other team; zero for none.
 func (l *latestStarts) except(team string) time.Time {
 	if team == l.team {
 		return l.otherAt

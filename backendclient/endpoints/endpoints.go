@@ -41,7 +41,7 @@ type Status struct {
 	Address  string    `json:"address"`
 	State    State     `json:"state"`
 	Since    time.Time `json:"since"`     // when the state began
-	InFlight int       `json:"in_flight"` // unary calls; failed ones count for a second longer
+	InFlight int       `json:"in_flight"` // unary calls; failed calls count for a second longer
 	// Cause is the error of an endpoint that is not ready, with the service's own message; "" for
 	// none.
 	Cause string `json:"cause,omitempty"`

@@ -36,9 +36,8 @@ const (
 	maxTeams = 1024
 )
 
-// outliers decides which endpoints are ejected: those whose calls fail while calls of the same
-// teams to other endpoints succeed, so that the data of a team is not the cause. A member is in one
-// of two states, in use or ejected:
+// outliers ejects endpoints whose calls fail while calls of the same teams to other endpoints
+// succeed, so that the data of a team is not the cause. A member is either in use or ejected:
 //
 //	in use  → ejected  minFailures calls (minFailuresAgain after an ejection whose time was over) have
 //	                   failed since its latest success, of teams whose calls other endpoints answer,

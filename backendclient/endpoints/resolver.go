@@ -244,8 +244,8 @@ func (r *dnsResolver) run(ctx context.Context) {
 	}
 }
 
-// lookup looks the name up, and passes its addresses to gRPC. A failed lookup, or one without
-// addresses, changes no address.
+// lookup looks the name up, and passes its addresses to gRPC. If the lookup fails or returns no
+// address, the addresses stay.
 func (r *dnsResolver) lookup(ctx context.Context) {
 	lookupCtx, cancel := context.WithTimeout(ctx, r.interval)
 	defer cancel()

@@ -29,7 +29,7 @@ func (e *UnreachableError) Error() string {
 	return e.Reason + ": " + e.Cause
 }
 
-// Unreachable returns why no endpoint gets calls: the failure of the first address that has one,
+// Unreachable returns why no endpoint gets calls: the failure of the first address that failed,
 // else of the lookup of the name. It returns nil while an endpoint is connected and healthy.
 func (s *Set) Unreachable() *UnreachableError {
 	s.mu.Lock()
