@@ -139,7 +139,7 @@ func classed(lifetime time.Duration) func(*service.NewToken) {
 func teamOf(t *testing.T, data string) (team string) {
 	t.Helper()
 	administer(t, data, func(b *service.Backend) error {
-		all, err := b.Tokens(t.Context())
+		all, err := b.Tokens(t.Context(), 0)
 		if err == nil {
 			id := tokens(t)["full"].ID
 			team = all[slices.IndexFunc(all, func(token service.Token) bool { return token.ID == id })].TeamID
