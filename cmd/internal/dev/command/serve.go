@@ -176,7 +176,7 @@ func configOptions(o options, backend string) config.Options {
 	}
 	override := func(key, value, from string) {
 		if value != "" {
-			options.Overrides = append(options.Overrides, config.Setting{Key: key, Value: value, From: from})
+			options.Flags = append(options.Flags, config.Setting{Key: key, Value: value, From: from})
 		}
 	}
 	for _, service := range service.Names() {

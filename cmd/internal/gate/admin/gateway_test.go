@@ -80,7 +80,7 @@ func (g *gateway) run(t *testing.T) {
 	load := func() (config.Loaded, error) {
 		return config.Load(config.Options{
 			Path: g.file, Environment: []string{"ADMIN=" + adminToken},
-			Overrides: []config.Setting{{Key: "admin.listen", Value: g.listen, From: "--admin-listen"}},
+			Flags: []config.Setting{{Key: "admin.listen", Value: g.listen, From: "--admin-listen"}},
 		})
 	}
 	loaded, err := load()

@@ -67,7 +67,7 @@ func (f configFile) load(e Environment, memory int64) (config.Loaded, error) {
 // options returns the options of load. Flags override everything else.
 func (f configFile) options(e Environment, memory int64, flags ...config.Setting) config.Options {
 	return config.Options{
-		Path: f.Config, Environment: e.Variables, Overrides: withValues(flags),
+		Path: f.Config, Environment: e.Variables, Flags: withValues(flags),
 		MemoryLimit: memory, OpenFiles: maxOpenFiles(),
 	}
 }
@@ -76,7 +76,7 @@ func (f configFile) options(e Environment, memory int64, flags ...config.Setting
 // ignored, because the running gateway may still use an earlier configuration.
 func (f configFile) loadAdmin(e Environment, flags ...config.Setting) (config.Loaded, error) {
 	return config.Load(config.Options{
-		Path: f.Config, Environment: e.Variables, Overrides: withValues(flags), Under: "admin",
+		Path: f.Config, Environment: e.Variables, Flags: withValues(flags), Under: "admin",
 	})
 }
 

@@ -1,13 +1,3 @@
-// Package config loads the gateway's configuration: defaults, the file, OPSGATE_* variables and
-// flags, each of which overrides those before.
-//
-// The tags of the structs define the keys, the variables, the bounds, the JSON Schema and the table
-// in docs/operate/configuration.md. Unknown keys, repeated keys and values out of bounds are
-// problems. All problems are reported together, each with its file and line, or its variable or
-// flag, and its key. A file must not contain secrets; it names a variable or another file.
-//
-// A [Loaded] configuration has the origin of each value and a version, and can be compared with
-// that of a running gateway, because some keys take effect only after a restart.
 package config
 
 //go:generate go test -count=1 -run IsCurrent -update
@@ -26,8 +16,9 @@ import (
 
 // A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are
 // the range, in the notation of the value; chars is the maximum length of a text; restart is the
-// reason why a change of the key, or of a key under it, needs a restart, or "-" if it needs none;
-// of is "gateway" if gateways with the same configuration may have other values, as for every File.
+// reason why a change of the key, or of a key under it, needs a restart, or "-" if the change needs
+// no restart; of is "gateway" if the value may differ between gateways with the same configuration,
+// as every File may.
 type Config struct {
 	Listen          string    `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API, :8080 behind a load balancer. Port 0 picks a free one."`
 	PublicURL       string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each page."`
@@ -98,15 +89,15 @@ type HTTP struct {
 	ProxyProtocol ProxyProtocol `yaml:"proxy_protocol" restart:"opened at start" doc:"The PROXY protocol, version 1 or 2."`
 }
 
-// ProxyProtocol is from whom a connection begins with a header of the PROXY protocol.
+// ProxyProtocol lists the peers that must send a PROXY protocol header.
 type ProxyProtocol struct {
 	From []Network `yaml:"from" doc:"Networks of TCP balancers, which must begin each connection with a header; from others it is an error."`
 }
 
-// Routes is bounds by operation id.
+// Routes are the limits of single operations by operation id.
 type Routes map[string]Route
 
-// A Route has the bounds of one operation.
+// A Route has the limits of one operation.
 type Route struct {
 	Timeout Duration `yaml:"timeout" min:"20ms" max:"5m" doc:"Time to answer a request instead of http.request_timeout."`
 }
@@ -153,10 +144,10 @@ type AdminTLS struct {
 	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of client certificates, which are then required."`
 }
 
-// adminTokenMin is the minimum length of the admin token and of that for metrics.
+// adminTokenMin is the minimum length of admin.token and admin.metrics_token.
 const adminTokenMin = 16
 
-// admin checks that an admin listener outside loopback requires authentication.
+// admin checks the keys of the admin listener, which outside loopback must require authentication.
 func (v *validator) admin() {
 	a := v.loaded.Admin
 	v.listenAddress("admin.listen", a.Listen)
@@ -229,7 +220,7 @@ func (w *warner) exposure() {
 	}
 }
 
-// shutdown warns of settings with which requests fail at each deployment.
+// shutdown warns of settings that make requests fail at each deployment.
 func (w *warner) shutdown() {
 	c := w.loaded
 	if host, _, _ := net.SplitHostPort(c.Listen); c.Shutdown.DrainWait == 0 && !IsLoopback(host) {
@@ -244,7 +235,7 @@ func (w *warner) shutdown() {
 
 const maxConnectionsKey = "http.max_connections"
 
-// connectionsText returns where the automatic number of connections comes from.
+// connectionsText describes the limit that determines the automatic number of connections.
 func (l Loaded) connectionsText() string {
 	if l.boundByFiles() {
 		return fmt.Sprintf("from the limit of %d open files", l.OpenFiles)
@@ -257,7 +248,7 @@ func (l Loaded) connectionsText() string {
 
 func (l Loaded) limitText() string { return fmt.Sprintf("%d MiB", l.MemoryLimit/int64(mebi)) }
 
-// openFiles warns of fewer open files than connections need.
+// openFiles warns if the limit of open files is too low for the connections.
 func (w *warner) openFiles() {
 	switch l := w.loaded; {
 	case l.OpenFiles == 0:
@@ -272,7 +263,7 @@ func (w *warner) openFiles() {
 	}
 }
 
-// memory warns of more connections, and of larger bodies, than fit into the memory limit.
+// memory warns if connections or bodies can need more than their part of the memory limit.
 func (w *warner) memory() {
 	l := w.loaded
 	if l.MemoryLimit == 0 {

@@ -40,7 +40,7 @@ type decoder struct {
 	problems    Problems
 }
 
-// maxValues is more than the number of values in a file without aliases: each takes two bytes.
+// maxValues is not reached by a file without aliases: each value takes at least two bytes.
 const maxValues = filereader.MaxSize / 2
 
 // at returns the origin of a node.
@@ -86,8 +86,8 @@ func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
 	}
 }
 
-// mapping decodes the keys of a mapping. An empty one, for example with all its keys commented out,
-// changes nothing.
+// mapping decodes the keys of a mapping. An empty mapping, for example with all its keys commented
+// out, changes nothing.
 func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 	if isNull(n) {
 		return
@@ -108,7 +108,7 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 	})
 }
 
-// pairs calls use for each name in a mapping with its value and key. Repeated names are problems.
+// pairs calls use with each name of a mapping, its value and its key. Repeated names are problems.
 func (d *decoder) pairs(
 	n *yaml.Node, key string, keyOf func(key, name string) string, use func(name, child *yaml.Node, childKey string),
 ) {
@@ -125,7 +125,7 @@ func (d *decoder) pairs(
 	}
 }
 
-// list decodes a list, which replaces the previous one.
+// list decodes a list, and replaces the previous list.
 func (d *decoder) list(v reflect.Value, key string, n *yaml.Node) {
 	if n.Kind != yaml.SequenceNode {
 		d.refuse(n, key, "must be a list, not a %s", kindName(n))
@@ -138,7 +138,8 @@ func (d *decoder) list(v reflect.Value, key string, n *yaml.Node) {
 	v.Set(list)
 }
 
-// dictionary decodes a dictionary, which replaces the previous one. An empty one changes nothing.
+// dictionary decodes a dictionary, and replaces the previous dictionary. A key without a value
+// changes nothing.
 func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
 	if isNull(n) {
 		return

@@ -115,7 +115,7 @@ func (v *validator) target(key, address, service string) {
 	case !found:
 		v.hostPort(key, strings.TrimPrefix(address, "dns:"))
 	case scheme == "dns" || scheme == "passthrough":
-		_, target, _ := strings.Cut(rest, "/") // the authority precedes it; for dns it is a name server
+		_, target, _ := strings.Cut(rest, "/") // rest begins with an authority: for dns, a name server or ""
 		v.hostPort(key, target)
 	case scheme == "static" && strings.HasPrefix(rest, "/"):
 		v.staticList(key, rest[1:])
@@ -150,8 +150,8 @@ func (v *validator) clientTLS(key string, c ClientTLS) {
 	}
 }
 
-// plaintext warns of connections without TLS over a network: to internal services, which determine
-// the responses and the valid tokens, and with the password of Redis.
+// plaintext warns of connections over a network without TLS: to internal services, whose answers
+// determine the responses and the valid tokens, and to Redis if a password is sent.
 func (w *warner) plaintext() {
 	for name, upstream := range w.loaded.Upstreams.all() {
 		if upstream.TLS.Enabled || isLocalTarget(upstream.Address) {
@@ -185,13 +185,12 @@ func (w *warner) plaintext() {
 	}
 }
 
-// isLocalTarget reports whether a gRPC target, which the validator has accepted, is a socket of
-// this machine or on loopback.
+// isLocalTarget reports whether a valid gRPC target is a Unix socket or on loopback.
 func isLocalTarget(target string) bool {
 	scheme, rest, found := strings.Cut(target, "://")
 	address := strings.TrimPrefix(target, "dns:")
 	if found {
-		_, address, _ = strings.Cut(rest, "/") // after the authority, for dns a name server
+		_, address, _ = strings.Cut(rest, "/") // rest begins with an authority, as in target
 	}
 	for part := range strings.SplitSeq(address, ",") { // of a static list
 		if host, _, _ := net.SplitHostPort(part); scheme != "unix" && !IsLoopback(host) {
@@ -242,8 +241,8 @@ const (
 // keyPrefix has no braces, which mark the hash tag of a key in a cluster.
 var keyPrefix = regexp.MustCompile(`^[\x21-\x7a|~]*$`)
 
-// redis checks the keys of Redis also if another store is in use, so that a mistake is found before
-// a change of the store.
+// redis checks the keys of Redis even if the store is memory, so that a mistake is found before the
+// store is changed.
 func (v *validator) redis() {
 	c := v.loaded.RateLimit.Redis
 	if n := len(c.Addresses); n < 1 || n > maxRedisAddresses {

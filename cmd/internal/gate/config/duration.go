@@ -21,8 +21,8 @@ func DurationText(d time.Duration) string {
 	return text
 }
 
-// RoundedDuration returns a measured time with one or two units, the smaller ones being rounded:
-// 12s, 3m20s, 25m, 5h3m, 2d4h. A negative d is 0s.
+// RoundedDuration returns a measured time, rounded to one or two units: 12s, 3m20s, 25m, 5h3m,
+// 2d4h. A negative d is 0s.
 func RoundedDuration(d time.Duration) string {
 	d = max(d, 0).Round(time.Second)
 	if d >= 10*time.Minute {

@@ -18,9 +18,9 @@ type field struct {
 	doc      string
 	min, max string // bounds in the notation of the value; "" for none
 	chars    string // the maximum length of a text; "" for none
-	restart  string // why a change needs a restart; "" for the reason of the mapping around it
+	restart  string // why a change needs a restart; "" for the reason of the enclosing mapping
 
-	ofOneGateway bool // gateways with the same configuration may have other values: two on one machine have
+	perGateway bool // may differ between gateways with the same configuration, such as two on one machine
 }
 
 // rangeText returns the bounds as text.
@@ -32,11 +32,11 @@ func (f field) rangeText() string {
 	return text
 }
 
-// changeable is the restart tag of a key that needs no restart although the mapping around it does.
+// changeable is the restart tag of a key that needs no restart, in a mapping that needs a restart.
 const changeable = "-"
 
-// restartReason returns why a change of the field needs a restart, or "". The parent is the reason
-// of the mapping around it.
+// restartReason returns why a change of the field needs a restart, or "". parent is the reason of
+// the enclosing mapping.
 func (f field) restartReason(parent string) string {
 	switch f.restart {
 	case "":
@@ -57,7 +57,7 @@ func fields(t reflect.Type) []field {
 			StructField: f,
 			name:        f.Tag.Get("yaml"), doc: f.Tag.Get("doc"),
 			min: f.Tag.Get("min"), max: f.Tag.Get("max"), chars: f.Tag.Get("chars"), restart: f.Tag.Get("restart"),
-			ofOneGateway: f.Tag.Get("of") == "gateway" || f.Type == reflect.TypeFor[File](),
+			perGateway: f.Tag.Get("of") == "gateway" || f.Type == reflect.TypeFor[File](),
 		}
 	}
 	return list
@@ -78,7 +78,7 @@ func isList(t reflect.Type) bool { return t.Kind() == reflect.Slice }
 // isDictionary reports whether a value of the type is a mapping with free names.
 func isDictionary(t reflect.Type) bool { return t.Kind() == reflect.Map }
 
-// A dictionary is a mapping with names chosen by its author.
+// A dictionary is a mapping with names that the author of the file chooses.
 type dictionary interface {
 	names() nameForm
 }
@@ -89,7 +89,7 @@ var (
 	_ dictionary = Routes(nil)
 )
 
-// A nameForm is the valid names of a dictionary.
+// A nameForm defines the valid names of a dictionary.
 type nameForm struct {
 	pattern  *regexp.Regexp
 	words    string // description of the pattern: "must be …"
@@ -140,8 +140,8 @@ type Key struct {
 	index []int
 }
 
-// Keys returns all keys that a file, a variable or an override can set: scalars, lists and mappings
-// with free names, without the keys inside list items and under free names.
+// Keys returns all keys that a file, a variable or a flag can set: scalars, lists and dictionaries,
+// without the keys inside list items and dictionary entries.
 func Keys() []Key { return keysOf(reflect.TypeFor[Config](), Key{}) }
 
 func keysOf(t reflect.Type, parent Key) []Key {
@@ -162,7 +162,7 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	return keys
 }
 
-// isKey reports whether a key, or a mapping around keys, is among all.
+// isKey reports whether all contains a key, or keys under it.
 func isKey(all []Key, key string) bool {
 	return slices.ContainsFunc(all, func(k Key) bool { return k.Name == key || strings.HasPrefix(k.Name, key+".") })
 }
@@ -182,12 +182,12 @@ func join(parent, name string) string {
 
 var (
 	plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	likeToken = regexp.MustCompile(`live_[0-9A-Za-z]{8}`) // also with another prefix, mistyped or cut off
+	likeToken = regexp.MustCompile(`live_[0-9A-Za-z]{8}`) // also a token with another prefix, mistyped or truncated
 )
 
-// entryKey returns the key of an entry with a free name: rate_limit.classes.partner, or
+// entryKey returns the key of an entry of a dictionary: rate_limit.classes.partner, or
 // rate_limit.classes."a.b" for a name that is ambiguous in a key. A name that looks like a token is
-// hidden: keys are printed.
+// hidden, because keys are printed.
 func entryKey(mapping, name string) string {
 	switch {
 	case likeToken.MatchString(name):
@@ -203,7 +203,7 @@ func parentKey(key string) string { return key[:max(strings.LastIndexAny(key, ".
 
 // A leaf is a value without values under it.
 type leaf struct {
-	field // that has the value, or the list of an item
+	field // of the value, or of the list that contains it
 
 	key   string
 	value reflect.Value
@@ -222,7 +222,7 @@ func (l leaf) String() string {
 
 func (l leaf) isSecret() bool { return l.value.Type() == reflect.TypeFor[Secret]() }
 
-// revealed is String with the secret itself, for comparison.
+// revealed returns the value like String, but a secret in plain text, for comparison.
 func (l leaf) revealed() string {
 	if secret, ok := reflect.TypeAssert[Secret](l.value); ok {
 		return secret.Reveal()
@@ -230,8 +230,8 @@ func (l leaf) revealed() string {
 	return l.String()
 }
 
-// leaves returns the values under a value in the order of the keys, and of the names in a
-// dictionary. Their keys are relative to the value.
+// leaves returns the values under a value in the order of the keys; entries of a dictionary are
+// sorted by name. The keys of the leaves are relative to the value.
 func leaves(v reflect.Value) iter.Seq[leaf] {
 	return func(yield func(leaf) bool) { walk(leaf{value: v}, yield) }
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,8 +62,9 @@ type Limit struct {
 // Classes are classes by their names.
 type Classes map[string]Class
 
-// A Class is the limits of some teams and tokens, and of those for which the identity service states
-// its name, instead of the default. The class of a token precedes that of its team.
+// A Class is the limits of some teams and tokens instead of the default. It also applies to the
+// tokens for which the identity service states its name. The class of a token takes precedence over
+// the class of its team.
 type Class struct {
 	Limits  []Limit  `yaml:"limits" doc:"One to four; every request must pass all."`
 	Teams   []string `yaml:"teams" doc:"Ids of teams; the limits apply to each of their tokens separately."`
@@ -82,7 +84,7 @@ const (
 	idWords        = "an id, which is a UUID in lower case"
 )
 
-// names reserves the words that metrics use for other assignments than classes.
+// names reserves the words that metrics use for assignments other than classes.
 func (Classes) names() nameForm {
 	reserved := []string{ratelimit.ClassDefault, ratelimit.ClassTeam, ratelimit.ClassToken}
 	return nameForm{pattern: className, words: classNameWords, reserved: reserved}
@@ -91,7 +93,7 @@ func (Classes) names() nameForm {
 // Overrides are limits by the id of a team or token.
 type Overrides map[string]Override
 
-// An Override is the limits of one team or token instead of all others.
+// An Override is the limits of one team or token instead of the default and of classes.
 type Override struct {
 	Limits  []Limit `yaml:"limits" doc:"One to four; every request must pass all."`
 	Owner   string  `yaml:"owner" chars:"200" doc:"Contact."`
@@ -126,7 +128,7 @@ const (
 	tokensKey  = "rate_limit.tokens"
 )
 
-// An Assignment is the limits of one key and the tokens that they apply to.
+// An Assignment is the limits of one key, with the teams and tokens that they apply to.
 type Assignment struct {
 	Override
 
@@ -134,11 +136,11 @@ type Assignment struct {
 	Key           string   // rate_limit.limits, or for example rate_limit.classes.partner
 	Teams, Tokens []string // none for the default
 
-	limitsKey string // of the list of limits
+	limitsKey string // the key of the list of limits
 }
 
-// Assignments returns the default assignment, and then those of classes, teams and tokens, each
-// sorted by name.
+// Assignments returns the default assignment, then the classes, then the teams and then the tokens,
+// each sorted by name or id.
 func (c RateLimit) Assignments() []Assignment {
 	list := []Assignment{{Class: ratelimit.ClassDefault, Key: limitsKey, limitsKey: limitsKey,
 		Override: Override{Limits: c.Limits}}}
@@ -209,16 +211,17 @@ func (v *validator) rateLimit() {
 	}
 }
 
-// members checks the ids of a class and adds them to others, the keys of the ids of all classes.
-func (v *validator) members(key string, ids []string, others map[string]string) {
+// members checks the ids of a class and adds them to keys, which has the keys of the ids of all
+// classes.
+func (v *validator) members(key string, ids []string, keys map[string]string) {
 	for i, member := range ids {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		if !id.MatchString(member) {
 			v.refuse(at, "must be %s", idWords) // without the value, which may be a token
-		} else if other, taken := others[member]; taken {
+		} else if other, taken := keys[member]; taken {
 			v.refuse(at, "is %s, as is %s (%s): a team or token can be in one class only", member, other, v.loaded.where(other))
 		} else {
-			others[member] = at
+			keys[member] = at
 		}
 	}
 }
@@ -230,7 +233,8 @@ func (v *validator) limits(key string, limits []Limit) {
 	} else if !slices.ContainsFunc(limits, func(l Limit) bool { return !l.Shadow }) {
 		v.refuse(key, "has only shadow limits: at least one must be enforced")
 	}
-	type interval struct { // an enforced limit and one in shadow may have the same: the latter evaluates another number
+	// An enforced limit and a shadow limit, which tries another number, may have the same interval.
+	type interval struct {
 		per    Duration
 		shadow bool
 	}
@@ -245,7 +249,7 @@ func (v *validator) limits(key string, limits []Limit) {
 		}
 		names[limit.Name], intervals[in] = true, true
 		if limit.Requests == 0 && !v.loaded.sets(at+".requests") {
-			v.refuse(at+".requests", "is missing: it must be 0 to 1000000000")
+			v.refuse(at+".requests", "is missing: it must be %s", requestsRange())
 		} else if limit.Requests == 0 && limit.Shadow {
 			v.refuse(at+".shadow", "has no use with requests: 0, which would deny every request")
 		}
@@ -259,6 +263,12 @@ func (v *validator) limits(key string, limits []Limit) {
 	if _, err := ratelimit.NewPolicy(PolicyLimits(limits)); err != nil {
 		v.refuse(key, "is not a valid policy: %v", err)
 	}
+}
+
+// requestsRange returns the bounds of the requests of a limit as text.
+func requestsRange() string {
+	all := fields(reflect.TypeFor[Limit]())
+	return all[slices.IndexFunc(all, func(f field) bool { return f.name == "requests" })].rangeText()
 }
 
 // hasProblem reports whether there is a problem with a list or its items.
@@ -283,7 +293,8 @@ func (w *warner) rateLimit() {
 	}
 }
 
-// blocksAll warns of a default that blocks. A class, team or token is blocked on purpose.
+// blocksAll warns if the default blocks every request. A class, team or token is blocked on
+// purpose.
 func (w *warner) blocksAll(a Assignment) {
 	i := slices.IndexFunc(a.Limits, func(l Limit) bool { return l.Requests == 0 })
 	if i >= 0 && a.Class == ratelimit.ClassDefault {

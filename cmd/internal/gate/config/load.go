@@ -47,35 +47,36 @@ type Setting struct {
 
 // Options are the sources of a configuration.
 type Options struct {
-	// Path of the file. "" means that of OPSGATE_CONFIG, else DefaultPath if it exists, else no
-	// file.
+	// Path of the file. "" means the path in OPSGATE_CONFIG, else DefaultPath if that file exists,
+	// else no file.
 	Path string
 	// NoFile means no file if Path is "".
 	NoFile bool
 	// Environment is as os.Environ returns it.
 	Environment []string
-	// Defaults override the gateway's own defaults.
+	// Defaults override the values of [Default].
 	Defaults []Setting
-	// Overrides override everything else.
-	Overrides []Setting
-	// Running is the effective values of a running gateway: those that it has from variables and
-	// flags override everything else, and files that these name are not read, as they may be on
-	// another machine.
+	// Flags override Defaults, the file and the variables.
+	Flags []Setting
+	// Running has the effective values of a running gateway. Values from its variables and flags
+	// override everything else. Files that these values name are not read: they may be on another
+	// machine.
 	Running []Value
-	// Under limits the problems to those of a key, for example "admin"; "" for all.
+	// Under is a key, for example "admin". Only problems of this key, of keys under it and of the
+	// whole file are returned; "" for all problems.
 	Under string
 	// MemoryLimit of the gateway in bytes; 0 for none.
 	MemoryLimit int64
-	// OpenFiles is the maximum of open files of the gateway; 0 for unknown.
+	// OpenFiles is the limit of open files of the gateway; 0 for unknown.
 	OpenFiles int64
-	// Reader of the files, which the gateway reads again while it runs. Nil for a command, which
-	// reads them once: its configuration file may be a pipe.
+	// Reader reads the files. It is nil for a command, which reads each file once, so that its
+	// configuration file may be a pipe.
 	Reader *filereader.Reader
 	// Now is the clock for expiries; nil for time.Now.
 	Now func() time.Time
 }
 
-// Load loads and validates a configuration. For an invalid one the error is a [Problems] with all
+// Load loads and validates a configuration. If it is invalid, the error is a [Problems] with all
 // problems and warnings.
 func Load(o Options) (Loaded, error) {
 	loaded := Loaded{
@@ -97,8 +98,8 @@ func Load(o Options) (Loaded, error) {
 		d.inFile = false
 	}
 	d.settings(&loaded.Config, settings)
-	d.settings(&loaded.Config, o.Overrides)
-	running, err := settingsOf(o.Running, ofVariableOrFlag)
+	d.settings(&loaded.Config, o.Flags)
+	running, err := settingsOf(o.Running, variableOrFlag)
 	if err != nil {
 		return Loaded{}, fmt.Errorf("read the configuration of the gateway: %w", err)
 	}
@@ -121,7 +122,7 @@ func Load(o Options) (Loaded, error) {
 	return loaded, nil
 }
 
-// readFile reads the configuration file and sets l.Path; "" if there is none.
+// readFile reads the configuration file and sets l.Path. Both stay empty if there is no file.
 func (o Options) readFile(l *Loaded, environment map[string]string) ([]byte, error) {
 	if o.Path == "" && o.NoFile {
 		return nil, nil
@@ -172,21 +173,20 @@ func (d *decoder) file(c *Config, content []byte) bool {
 	return (root.Kind == yaml.MappingNode || isNull(root)) && d.values < maxValues
 }
 
-// badStart is the error for a tab in the indentation, and for three characters that a plain value
-// cannot begin with.
+// badStart is the YAML library's error for a tab in the indentation, and for the three characters
+// that a plain value cannot begin with.
 const badStart = "found character that cannot start any token"
 
 var (
 	syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
-	// grammarError matches the errors for which the YAML library counts lines from zero, without
-	// printing a zero.
+	// grammarError matches errors whose line the YAML library counts from zero, and omits if it is
+	// zero.
 	grammarError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or )`)
 	unknownAlias = regexp.MustCompile(`unknown anchor '(.*)' referenced`)
 )
 
-// lineOf returns the line of an error for which the YAML library has none: that of the first
-// invalid character, that of an alias without an anchor, and else the first, which the library
-// leaves out.
+// lineOf returns the line of an error without a line number: the line of an alias without an
+// anchor, or of the first invalid character, else line 1, which the YAML library omits.
 func lineOf(content []byte, err error) int {
 	at := 0
 	switch alias := unknownAlias.FindStringSubmatch(err.Error()); {
@@ -200,8 +200,8 @@ func lineOf(content []byte, err error) int {
 	return 1 + bytes.Count(content[:max(at, 0)], []byte("\n"))
 }
 
-// syntaxProblem converts an error of the YAML library. Its line is that of the invalid construct,
-// which may begin before the mistake.
+// syntaxProblem converts an error of the YAML library. The line is where the invalid construct
+// begins, which may be before the mistake.
 func syntaxProblem(file string, content []byte, err error) Problem {
 	at, text := origin{name: file}, configfile.YAMLErrorText(err)
 	if match := syntaxError.FindStringSubmatch(text); match != nil {
@@ -279,8 +279,9 @@ func (d *decoder) settings(c *Config, settings []Setting) {
 	}
 }
 
-// settingNode returns the YAML node of a setting's value. The value of a dictionary, and of a list
-// that begins with a bracket, is YAML; that of other lists has commas; all others are text.
+// settingNode returns the YAML node of a setting's value. A dictionary, and a list that begins with
+// a bracket, is parsed as YAML. Any other list has commas between its items. All other values are
+// plain text.
 func settingNode(t reflect.Type, text string) (*yaml.Node, error) {
 	switch {
 	case isDictionary(t), isList(t) && strings.HasPrefix(strings.TrimSpace(text), "["):

@@ -230,7 +230,7 @@ func TestLayersOverrideEachOther(t *testing.T) {
 		Environment: []string{
 			"OPSGATE_LISTEN=127.0.0.1:2", "OPSGATE_ADMIN_LISTEN=127.0.0.1:2002", "OPSGATE_TOKEN_PREFIX=", "PATH=/bin",
 		},
-		Overrides: []config.Setting{{Key: "listen", Value: "127.0.0.1:3", From: "--listen"}},
+		Flags: []config.Setting{{Key: "listen", Value: "127.0.0.1:3", From: "--listen"}},
 	}
 	got, err := config.Load(options)
 	testkit.Must(t, err)
@@ -252,7 +252,7 @@ func TestProblemsNameTheVariableOrFlag(t *testing.T) {
 		NoFile:      true,
 		Defaults:    upstreams(),
 		Environment: []string{"OPSGATE_LOG_LEVEL=loud", "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 0, per: 1s}", "OPSGATE_HTTP_IDLE_TIMEOUT=9h"},
-		Overrides:   []config.Setting{{Key: "listen", Value: "8080", From: "--listen"}, {Key: "nothing", Value: "1", From: "--nothing"}},
+		Flags:       []config.Setting{{Key: "listen", Value: "8080", From: "--listen"}, {Key: "nothing", Value: "1", From: "--nothing"}},
 	})
 	want := []string{
 		`--listen: listen: must be an address like 127.0.0.1:8080 or :8080, not "8080"`,

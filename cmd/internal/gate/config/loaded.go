@@ -22,7 +22,7 @@ type Loaded struct {
 
 	Path        string             // of the file; "" for none
 	MemoryLimit int64              // of the gateway in bytes; 0 for none
-	OpenFiles   int64              // maximum of the gateway; 0 for unknown
+	OpenFiles   int64              // the limit of the gateway; 0 for unknown
 	Warnings    Problems           // probable mistakes
 	Reader      *filereader.Reader // of its files
 
@@ -37,11 +37,11 @@ const byDefault = "default"
 // A Value is the value of a key.
 type Value struct {
 	Key string `json:"key"` // "rate_limit.limits[0].requests"
-	// as in a file; a placeholder for a secret; the number for auto, if it is constant while the
-	// gateway runs
+	// as in a file, but a placeholder for a secret, and a number for auto, if the number is
+	// constant while the gateway runs
 	Value string `json:"value"`
-	// "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"; for auto with what the
-	// number depends on
+	// "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"; for auto with the limit that
+	// determines the number
 	Origin string `json:"origin"`
 }
 
@@ -54,8 +54,7 @@ func (v Value) String() string {
 	return fmt.Sprintf("%s: %s  # %s", v.Key, text, v.Origin)
 }
 
-// Effective returns all values in the order of the keys. An empty list or dictionary is a value
-// too.
+// Effective returns all values in the order of the keys, including empty lists and dictionaries.
 func (l Loaded) Effective() []Value {
 	all, values := Keys(), []Value(nil)
 	for leaf := range leaves(reflect.ValueOf(l.Config)) {
@@ -83,13 +82,13 @@ func (l Loaded) originAmong(all []Key, key string) string {
 			return at.String()
 		}
 		if isKey(all, key) {
-			break // the enclosing mapping has keys of its own
+			break // a key of the schema does not inherit the origin of its mapping
 		}
 	}
 	return byDefault
 }
 
-// where returns the origin of a key, or else of the nearest mapping or list around it.
+// where returns the origin of a key, else of the nearest mapping or list around the key.
 func (l Loaded) where(key string) origin {
 	for ; key != ""; key = parentKey(key) {
 		if at, ok := l.origins[key]; ok {
@@ -99,16 +98,16 @@ func (l Loaded) where(key string) origin {
 	return origin{name: l.Path}
 }
 
-// Version returns a hash of the values that gateways with the same Redis and services should share,
-// in 12 hex digits: all but secrets, the addresses to listen on and the paths of files, of which
-// only it matters whether there is one. It does not depend on the origins of values or the layout
-// of the file.
+// Version returns a hash, in 12 hex digits, of the values that gateways with the same Redis and
+// services should share. It omits secrets. Of the addresses to listen on and the paths of files, it
+// includes only whether they are set. It does not depend on the origins of values or the layout of
+// the file.
 func (l Loaded) Version() string {
 	sum := sha256.New()
 	for leaf := range leaves(reflect.ValueOf(l.Config)) {
 		switch {
 		case leaf.isSecret():
-		case leaf.ofOneGateway:
+		case leaf.perGateway:
 			fmt.Fprintf(sum, "%s=%t\n", leaf.key, leaf.String() != "")
 		default:
 			fmt.Fprintf(sum, "%s=%q\n", leaf.key, leaf)
@@ -181,8 +180,8 @@ func (l Loaded) sets(key string) bool {
 	return given
 }
 
-// isExplicit reports whether Changes reports a leaf that only this configuration has: the leaf was
-// set, or belongs to a default entry.
+// isExplicit reports whether Changes reports a leaf that the other configuration lacks: the leaf
+// was set, or is a nonzero value of a default item or entry.
 func (l Loaded) isExplicit(of leaf) bool {
 	if t := of.value.Type(); isList(t) || isDictionary(t) {
 		return false // it is empty; the other configuration has leaves under it
@@ -190,25 +189,25 @@ func (l Loaded) isExplicit(of leaf) bool {
 	return l.sets(of.key) || l.IsDefault(of.key) && !of.value.IsZero()
 }
 
-// shown returns the value as text, with quotes for an empty one.
+// shown returns the value as text; an empty value is two quotes.
 func (l leaf) shown() string { return cmp.Or(l.String(), `""`) }
 
-// settingsOf converts values of a running gateway to settings, one for each key: a list or a
-// dictionary is set as a whole. source returns the origin of a value; a value for which it returns
-// "" is left out. The value of a secret, which is not shown, is a placeholder in a form that every
-// secret may have.
+// settingsOf converts effective values of a running gateway to settings, one for each key: all
+// values of a list or a dictionary make one setting. source returns the origin of a value, or "" to
+// omit the value. Effective values do not contain secrets, so the setting of a secret is a
+// placeholder that is valid for every key.
 func settingsOf(running []Value, source func(Key, Value) string) (settings []Setting, err error) {
 	keys := Keys()
 	for _, v := range running {
 		key, ok := keyOf(keys, v.Key)
 		if !ok && v.Value == "" {
-			continue // unset, in another version
+			continue // a key of another version, without a value
 		}
 		if !ok {
 			return nil, fmt.Errorf("%s is not a key", v.Key)
 		}
 		from := source(key, v)
-		if from == "" || isUnset(key, v) {
+		if from == "" || isZeroInEntry(key, v) {
 			continue
 		}
 		if key.Secret {
@@ -224,12 +223,12 @@ func settingsOf(running []Value, source func(Key, Value) string) (settings []Set
 	return settings, nil
 }
 
-// unknownSecret stands for a secret of a running gateway, which is not shown.
+// unknownSecret is the end of the placeholder for a secret of a running gateway.
 const unknownSecret = "not-known-here"
 
-// isUnset reports whether a value in a list or mapping of a key is that of a key that was not
-// written there.
-func isUnset(key Key, v Value) bool {
+// isZeroInEntry reports whether v is a zero value inside a list or an entry. The entry does not
+// contain the key, so it is left out.
+func isZeroInEntry(key Key, v Value) bool {
 	return v.Key != key.Name && (v.Value == "" || v.Value == "false")
 }
 
@@ -243,22 +242,22 @@ func keyOf(keys []Key, name string) (Key, bool) {
 	return Key{}, false
 }
 
-// ofVariableOrFlag returns the variable or the flag that a running gateway has a value from, or "".
-func ofVariableOrFlag(key Key, v Value) string {
-	from, _, _ := strings.Cut(v.Origin, ":") // that of auto has more
+// variableOrFlag returns the variable or the flag that set a value of a running gateway, or "".
+func variableOrFlag(key Key, v Value) string {
+	from, _, _ := strings.Cut(v.Origin, ":") // the origin of an auto value ends with a colon and a text
 	if strings.HasPrefix(from, "--") || from == key.Variable {
 		return from
 	}
 	return ""
 }
 
-// FromEffective returns a configuration from its effective values, as a running gateway shows them.
-// It is not validated, as its files may be on another machine. A secret is not shown: one that is
-// set in both is that of like.
+// FromEffective rebuilds the configuration of a running gateway from its effective values, without
+// validation. like supplies what these lack: secrets set in both, the path of the file, the limits
+// of the process.
 func FromEffective(values []Value, like Loaded) (Loaded, error) {
 	defaults := make(map[string]string)
 	for leaf := range leaves(reflect.ValueOf(Default())) {
-		if !strings.Contains(leaf.key, "[") { // of a list, all items are set
+		if !strings.Contains(leaf.key, "[") { // a list becomes one setting, so default values in it are set too
 			defaults[leaf.key] = leaf.String()
 		}
 	}
@@ -288,11 +287,12 @@ func FromEffective(values []Value, like Loaded) (Loaded, error) {
 	return loaded, nil
 }
 
-// insert inserts a value into a part of a document. The rest is its key in that part.
-func insert(n *yaml.Node, keys []Key, v Value, rest string) (err error) {
+// insert inserts a value into the node n of its key in the schema. path is the rest of the value's
+// key, for example "[0].requests", or "" for n itself.
+func insert(n *yaml.Node, keys []Key, v Value, path string) (err error) {
 	var name string
-	for rest != "" {
-		if name, rest, err = cutKey(rest); err != nil {
+	for path != "" {
+		if name, path, err = cutKey(path); err != nil {
 			return fmt.Errorf("the key %s: %w", v.Key, err)
 		}
 		if n.Kind = yaml.MappingNode; strings.HasPrefix(name, "[") {
@@ -305,15 +305,17 @@ func insert(n *yaml.Node, keys []Key, v Value, rest string) (err error) {
 	}
 	name = v.Key[strings.LastIndexByte(v.Key, '.')+1:]
 	key, _ := keyOf(keys, v.Key)
-	isWhole := key.Name == v.Key || slices.Contains([]string{"limits", "teams", "tokens"}, name)
+	// "[]" and "{}" are an empty list and dictionary at a key of the schema and at the lists of an
+	// entry. Elsewhere they are text.
+	mayBeEmpty := key.Name == v.Key || slices.Contains([]string{"limits", "teams", "tokens"}, name)
 	switch {
-	case v.Value == "[]" && isWhole:
+	case v.Value == "[]" && mayBeEmpty:
 		n.Kind = yaml.SequenceNode
-	case v.Value == "{}" && isWhole:
+	case v.Value == "{}" && mayBeEmpty:
 		n.Kind = yaml.MappingNode
 	default:
 		n.Kind, n.Value = yaml.ScalarNode, v.Value
-		if isNull(n) {
+		if isNull(n) { // a text such as null, which needs quotes
 			n.Style = yaml.DoubleQuotedStyle
 			n.Tag = "!!str"
 		}
@@ -321,8 +323,8 @@ func insert(n *yaml.Node, keys []Key, v Value, rest string) (err error) {
 	return nil
 }
 
-// child returns the value of a name in a mapping, or the item of a list, and appends it if it is
-// not there.
+// child returns the node of a name in a mapping, or of an item in a list such as "[0]". It appends
+// a node if there is none.
 func child(n *yaml.Node, name string) *yaml.Node {
 	added := new(yaml.Node)
 	if n.Kind == yaml.SequenceNode {

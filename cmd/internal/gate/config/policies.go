@@ -8,8 +8,8 @@ import (
 )
 
 // NewPolicies returns the policies of a configuration without the assignments that have expired by
-// now. Limits that are also in previous keep their policy, so that accounts of their tokens need no
-// conversion; previous may be nil.
+// now. Limits that are also in previous keep their policy, so that the accounts of their tokens
+// need no conversion. previous may be nil.
 func NewPolicies(loaded Loaded, now time.Time, previous *ratelimit.Policies) (*ratelimit.Policies, error) {
 	policies := byLimits(previous)
 	var all []ratelimit.Assignment
@@ -49,7 +49,7 @@ type policyKey [ratelimit.MaxLimits]ratelimit.Limit
 
 type policyCache map[policyKey]*ratelimit.Policy
 
-// byLimits returns the policies of the assignments.
+// byLimits returns a cache with the policies of p, which may be nil.
 func byLimits(p *ratelimit.Policies) policyCache {
 	cache := make(policyCache)
 	if p == nil {
@@ -63,7 +63,7 @@ func byLimits(p *ratelimit.Policies) policyCache {
 	return cache
 }
 
-// get returns the policy of the limits, made at the first call for them.
+// get returns the cached policy of the limits, or makes and caches a policy.
 func (c policyCache) get(list []ratelimit.Limit) (*ratelimit.Policy, error) {
 	var key policyKey
 	copy(key[:], list)

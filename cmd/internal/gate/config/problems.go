@@ -49,7 +49,8 @@ const (
 
 // SchemaKey returns the key of the schema that the problem is about: Key without the names of
 // entries and the indexes of lists, or the mapping around an unknown key. It is "file" for the
-// whole file, and "unknown" for an unknown key at its top. The number of its values is bounded.
+// whole file, and "unknown" for an unknown key at the top level. The number of possible results is
+// bounded.
 func (p Problem) SchemaKey() string {
 	if p.Key == "" {
 		return wholeFile
@@ -63,7 +64,8 @@ func (p Problem) SchemaKey() string {
 	return unknownKey
 }
 
-// Problems are the problems of a configuration: first those of the file, in the order of its lines.
+// Problems are the problems of a configuration. Problems of the file are first, in the order of
+// lines.
 type Problems []Problem
 
 // Error returns the problems, one a line.
@@ -78,18 +80,18 @@ func (ps Problems) Lines() []string {
 	return lines
 }
 
-// sorted returns the problems in the order of the report, without duplicates.
+// sorted returns the problems in the order of [Problems], without duplicates.
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
-			cmp.Compare(uint(a.Line)-1, uint(b.Line)-1), // those without a line last
+			cmp.Compare(uint(a.Line)-1, uint(b.Line)-1), // problems without a line are last
 			cmp.Compare(a.Where, b.Where),
 		)
 	})
 	return slices.Compact(ps)
 }
 
-// With returns the problems and the warnings, in the order of the report.
+// With returns the problems and the warnings, sorted.
 func (ps Problems) With(warnings Problems) Problems {
 	all := slices.DeleteFunc(slices.Clone(warnings), func(w Problem) bool { return slices.Contains(ps, w) })
 	for i := range all {
@@ -118,8 +120,8 @@ type validator struct {
 	loaded   *Loaded
 	refused  Problems // of the decoder; their keys get no further problem
 	problems Problems
-	// skipCertificates is set for a command that calls a running gateway, which may use earlier
-	// contents of its files.
+	// skipCertificates is set for a command that calls a running gateway, because the gateway may
+	// use earlier contents of the files.
 	skipCertificates bool
 	// running has the settings of a running gateway. Its files are not read: it may be on another
 	// machine.

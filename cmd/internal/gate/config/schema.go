@@ -10,7 +10,7 @@ import (
 )
 
 // Schema returns the JSON Schema of the file, for editors and pipelines. It has the rules of single
-// keys; [Load] checks the relations of keys too.
+// keys; [Load] also checks the relations between keys.
 func Schema() ([]byte, error) {
 	schema := schemaOf(Config{}, reflect.ValueOf(Default()))
 	schema.Title = "Configuration of opsgate"
@@ -67,9 +67,9 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Enum: asAny(words.choices())}
 }
 
-// describe adds the tags and the defaults to the schema of a mapping. The last argument is the
-// reason why changes under it need a restart, or "". Items of lists and entries of dictionaries
-// have no defaults.
+// describe adds the tags and the defaults to the schema of a mapping. restart is the reason why
+// changes under the mapping need a restart, or "". Items of lists and entries of dictionaries have
+// no defaults.
 func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value, restart string) {
 	for _, f := range fields(t) {
 		property := schema.Properties.Value(f.name)

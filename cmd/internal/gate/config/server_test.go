@@ -34,7 +34,7 @@ func loadWithin(t *testing.T, limit int64, maxConnections string) config.Loaded 
 	t.Helper()
 	loaded, err := config.Load(config.Options{
 		NoFile: true, MemoryLimit: limit,
-		Overrides: append(upstreams(), config.Setting{Key: "http.max_connections", Value: maxConnections, From: "--here"}),
+		Flags: append(upstreams(), config.Setting{Key: "http.max_connections", Value: maxConnections, From: "--here"}),
 	})
 	testkit.Must(t, err)
 	return loaded
@@ -104,7 +104,7 @@ func TestConnectionsFitIntoTheLimitOfOpenFiles(t *testing.T) {
 	} {
 		loaded, err := config.Load(config.Options{
 			NoFile: true, MemoryLimit: memoryLimit, OpenFiles: test.files,
-			Overrides: append(upstreams(), config.Setting{Key: key, Value: test.value, From: "--here"}),
+			Flags: append(upstreams(), config.Setting{Key: key, Value: test.value, From: "--here"}),
 		})
 		testkit.Must(t, err)
 		want := config.Value{Key: key, Value: fmt.Sprint(test.want), Origin: test.origin}
@@ -121,7 +121,7 @@ func TestConnectionsFitIntoTheLimitOfOpenFiles(t *testing.T) {
 func TestWarningOfBodiesThatDoNotFitIntoTheMemoryLimit(t *testing.T) {
 	load := func(limit int64, inFlight, size string) string {
 		t.Helper()
-		loaded, err := config.Load(config.Options{NoFile: true, MemoryLimit: limit, Overrides: append(upstreams(),
+		loaded, err := config.Load(config.Options{NoFile: true, MemoryLimit: limit, Flags: append(upstreams(),
 			config.Setting{Key: "http.max_in_flight", Value: inFlight}, config.Setting{Key: "http.max_body_bytes", Value: size})})
 		testkit.Must(t, err)
 		return loaded.Warnings.Error()

@@ -37,7 +37,7 @@ func FuzzSetting(f *testing.F) {
 			NoFile: true, Defaults: upstreams(), Environment: []string{"NAME=" + marker},
 			Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 		}
-		o.Overrides = []config.Setting{{Key: key.Name, Value: value, From: "--flag"}}
+		o.Flags = []config.Setting{{Key: key.Name, Value: value, From: "--flag"}}
 		byFlag, flagErr := config.Load(o)
 		if flagErr != nil {
 			problems, ok := errors.AsType[config.Problems](flagErr)
@@ -59,7 +59,7 @@ func FuzzSetting(f *testing.F) {
 		if value == "" {
 			return // a variable that is set to nothing is as if absent
 		}
-		o.Overrides, o.Environment = nil, append(o.Environment, key.Variable+"="+value)
+		o.Flags, o.Environment = nil, append(o.Environment, key.Variable+"="+value)
 		byVariable, variableErr := config.Load(o)
 		if (flagErr == nil) != (variableErr == nil) || byFlag.Version() != byVariable.Version() {
 			t.Errorf("%s=%q: %v by the flag, %v by the variable", key.Name, value, flagErr, variableErr)

@@ -38,7 +38,7 @@ func (Level) choices() []string {
 
 // Slog returns the level for slog.
 func (l Level) Slog() (level slog.Level) {
-	_ = level.UnmarshalText([]byte(l)) // choices has only levels of slog
+	_ = level.UnmarshalText([]byte(l)) // cannot fail: all choices are levels of slog
 	return level
 }
 
@@ -69,7 +69,7 @@ type TracingTLS struct {
 	KeyFile  File `yaml:"key_file" doc:"Key of cert_file."`
 }
 
-// A ParentTrust is the callers whose traces are continued.
+// A ParentTrust selects the callers whose traces are continued.
 type ParentTrust string
 
 // Values of ParentTrust.

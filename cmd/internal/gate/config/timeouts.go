@@ -18,17 +18,17 @@ func (c Config) longestTimeout() time.Duration {
 	return time.Duration(longest)
 }
 
-// BreakerWindow is how long a breaker counts a call: longer than every timeout, because a breaker
-// without results for that long closes.
+// BreakerWindow is how long a breaker counts a call. It is longer than every timeout, because a
+// breaker closes after a window without results.
 func (c Config) BreakerWindow() time.Duration {
 	return max(minBreakerWindow, 2*c.longestTimeout(), 2*time.Duration(c.Authn.LookupTimeout))
 }
 
-// responseTime is the minimum time to write a response that is made at its deadline. On a busy
-// machine, it is made later.
+// responseTime is the minimum time to write a response after the deadline of its request. On a busy
+// machine, the response is made some time after the deadline.
 const responseTime = Duration(100 * time.Millisecond)
 
-// A timeout is the value of a key.
+// A timeout is a key with its value.
 type timeout struct {
 	key   string
 	value Duration
@@ -37,7 +37,7 @@ type timeout struct {
 // String returns the key with its value.
 func (t timeout) String() string { return fmt.Sprintf("%s (%s)", t.key, t.value) }
 
-// timeouts checks that the timeouts fit together.
+// timeouts checks that the timeouts are consistent.
 func (v *validator) timeouts() {
 	c := v.loaded
 	request := timeout{"http.request_timeout", c.HTTP.RequestTimeout}
@@ -56,7 +56,8 @@ func (v *validator) routeTimeout(route timeout) {
 	v.mustExceed(route, "its requests are not counted in Redis", v.redisTimeout()...)
 }
 
-// writeTimeout checks that a response which is made at the deadline of a request can be written.
+// writeTimeout checks that write_timeout leaves time to write a response made at the deadline of a
+// request.
 func (v *validator) writeTimeout(request timeout) {
 	http := v.loaded.HTTP
 	v.mustExceed(timeout{"http.write_timeout", http.WriteTimeout}, "a late response could not be written",
@@ -71,8 +72,8 @@ func (v *validator) redisTimeout() []timeout {
 	return []timeout{{redisKey + ".timeout", v.loaded.RateLimit.Redis.Timeout}}
 }
 
-// mustExceed refuses a timeout that is not more than its parts together. The problem is of the
-// first of them that was set: the defaults fit together.
+// mustExceed reports a problem unless whole exceeds the sum of parts. The problem is at whole, or
+// else at the first of the parts, that the operator has set. The defaults are consistent.
 func (v *validator) mustExceed(whole timeout, consequence string, parts ...timeout) {
 	var sum Duration
 	texts := make([]string, len(parts))

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A scalar is a value that is written as a YAML scalar. The error of parse is a text after the key.
+// A scalar is a value that is written as a YAML scalar. The error of parse follows the key in a
+// problem.
 type scalar interface {
 	parse(text string) error
 }
@@ -53,7 +54,7 @@ const (
 	gibi Bytes = 1 << 30
 )
 
-// Bytes is a size: a number of bytes, or of KiB, MiB or GiB with that unit.
+// Bytes is a size, written as a number of bytes, or as a number with the unit KiB, MiB or GiB.
 type Bytes int64
 
 func (b *Bytes) parse(text string) error {
@@ -136,7 +137,7 @@ func (t Time) String() string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// A Number is a number, or [Auto]. Its field has the bounds.
+// A Number is a number, or [Auto]. The tags of its field have the bounds.
 type Number int
 
 // Auto is written as auto: the gateway determines the number.
@@ -165,7 +166,7 @@ func (n Number) String() string {
 	return strconv.Itoa(int(n))
 }
 
-// ipv4In6Bits is the length of the prefix of IPv4 addresses in the form of IPv6: ::ffff:0:0/96.
+// ipv4In6Bits is the length of the prefix of IPv4-mapped IPv6 addresses: ::ffff:0:0/96.
 const ipv4In6Bits = 96
 
 // A Network is a range of addresses: 10.0.0.0/8.
@@ -179,7 +180,7 @@ func (n *Network) parse(text string) error {
 	if prefix != prefix.Masked() {
 		return fmt.Errorf("has host bits set; the network is %s", prefix.Masked())
 	}
-	if addr := prefix.Addr(); addr.Is4In6() { // addresses of clients are in the form of IPv4
+	if addr := prefix.Addr(); addr.Is4In6() { // addresses of clients are in IPv4 form
 		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-ipv4In6Bits)
 	}
 	n.Prefix = prefix
@@ -192,7 +193,7 @@ type File string
 // A Secret is a value that is never printed.
 type Secret struct {
 	value string
-	file  string // it was read from; "" for none
+	file  string // that the value was read from; "" for none
 }
 
 var (

@@ -121,7 +121,7 @@ func (r *running) load() (config.Loaded, error) {
 	r.loads.Add(1)
 	return config.Load(config.Options{
 		Path: r.file, Environment: r.env, Now: r.now, Reader: &r.files,
-		Overrides: []config.Setting{{Key: "admin.listen", Value: "127.0.0.1:0", From: "--admin-listen"}},
+		Flags: []config.Setting{{Key: "admin.listen", Value: "127.0.0.1:0", From: "--admin-listen"}},
 	})
 }
 
