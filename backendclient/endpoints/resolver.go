@@ -20,7 +20,8 @@ import (
 const (
 	// lookupInterval is the time from one lookup of a name to the next.
 	lookupInterval = 10 * time.Second
-	// minLookupInterval replaces it after a connection broke, and while no address is known.
+	// minLookupInterval replaces lookupInterval after a connection broke, and while no address is
+	// known.
 	minLookupInterval = time.Second
 )
 
