@@ -83,7 +83,7 @@ func (c *Check) live(ctx context.Context) (err error) {
 	for service := range d.clients.Services() {
 		calls.Go(func() { c.report("upstreams."+service+".address", "connection", d.clients.Probe(ctx, service), false) })
 	}
-	if limits := d.limiter.shared; limits != nil {
+	if limits := d.limiter.inRedis; limits != nil {
 		calls.Go(func() { c.redis(ctx, limits) })
 	}
 	if loaded.Tracing.Endpoint != "" {
@@ -94,7 +94,7 @@ func (c *Check) live(ctx context.Context) (err error) {
 }
 
 // redis does with Redis what a gateway does.
-func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
+func (c *Check) redis(ctx context.Context, limits *redisLimits) {
 	membership.Check(ctx, limits.client, c.Loaded.RateLimit.Redis.KeyPrefix, func(what string, err error, optional bool) {
 		c.report("rate_limit.redis", what, err, optional)
 	})

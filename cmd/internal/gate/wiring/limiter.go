@@ -15,15 +15,15 @@ import (
 type limiter struct {
 	ratelimit.Store // for requests
 
-	memory *ratelimit.Memory // nil if limits are counted in Redis
-	shared *sharedLimits     // nil if limits are counted in memory
+	memory  *ratelimit.Memory // nil if limits are counted in Redis
+	inRedis *redisLimits      // nil if limits are counted in memory
 }
 
 // newLimiter creates the store of rate limits.
 func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
 	if c.Loaded.RateLimit.Store == config.StoreRedis {
-		shared, err := newSharedLimits(c, traces)
-		return &limiter{Store: shared, shared: shared}, err
+		inRedis, err := newRedisLimits(c, traces)
+		return &limiter{Store: inRedis, inRedis: inRedis}, err
 	}
 	memory := ratelimit.NewMemory(time.Now)
 	return &limiter{Store: memory, memory: memory}, nil
@@ -31,33 +31,32 @@ func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
 
 // numGateways returns the number of gateways that share the limits of tokens.
 func (l *limiter) numGateways() int {
-	if l.shared == nil {
+	if l.inRedis == nil {
 		return 1
 	}
-	return l.shared.gateways.Count()
+	return l.inRedis.gateways.Count()
 }
 
-// redis returns what the admin pages show of the counting in Redis; nil if limits are counted in
-// memory.
+// redis returns what the admin pages show of Redis, or nil if limits are counted in memory.
 func (l *limiter) redis() *admin.Redis {
-	if l.shared == nil {
+	if l.inRedis == nil {
 		return nil
 	}
-	dividedBy := func() int { return l.shared.failoverSettings().Gateways }
-	return &admin.Redis{Limits: l.shared.Store, Gateways: l.shared.gateways, DividedBy: dividedBy}
+	dividedBy := func() int { return l.inRedis.failoverSettings().Gateways }
+	return &admin.Redis{Limits: l.inRedis.Store, Gateways: l.inRedis.gateways, DividedBy: dividedBy}
 }
 
 // run runs the background tasks of the store until ctx ends.
 func (l *limiter) run(ctx context.Context) error {
-	if l.shared == nil {
+	if l.inRedis == nil {
 		return l.memory.Run(ctx)
 	}
-	return l.shared.run(ctx)
+	return l.inRedis.run(ctx)
 }
 
 func (l *limiter) close() error {
-	if l.shared == nil {
+	if l.inRedis == nil {
 		return nil
 	}
-	return l.shared.close()
+	return l.inRedis.close()
 }

@@ -25,9 +25,9 @@ import (
 // redisConnections is the maximum of connections to one Redis server.
 const redisConnections = 32
 
-// sharedLimits is a limiter that counts in a Redis shared by gateways, and in the configured mode
-// during an outage of Redis.
-type sharedLimits struct {
+// redisLimits is a limiter that counts in a Redis that gateways share. During an outage of Redis it
+// decides as rate_limit.on_store_failure states.
+type redisLimits struct {
 	*failover.Store
 
 	redis    *redisstore.Store
@@ -36,10 +36,10 @@ type sharedLimits struct {
 	logger   *slog.Logger
 
 	config   *atomic.Pointer[config.RateLimit]
-	updating sync.Mutex // held by updateFailover: a reload may call it while the number of gateways changes
+	updating sync.Mutex // held during updateFailover, which a reload and a change of gateways may call at once
 }
 
-func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err error) {
+func newRedisLimits(c common, traces *tracing.Provider) (_ *redisLimits, err error) {
 	redisConfig := c.Loaded.RateLimit.Redis
 	current := new(atomic.Pointer[config.RateLimit]) // a reload changes it
 	current.Store(&c.Loaded.RateLimit)
@@ -72,7 +72,7 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	if err != nil {
 		return nil, err
 	}
-	l := &sharedLimits{redis: store, gateways: gateways, client: client, logger: c.Logger, config: current}
+	l := &redisLimits{redis: store, gateways: gateways, client: client, logger: c.Logger, config: current}
 	l.Store, err = failover.New(failover.Options{
 		Shared: store, CallTimeout: time.Duration(redisConfig.Timeout), Subscribed: store.Subscribed,
 		Settings: l.failoverSettings(),
@@ -81,8 +81,8 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	return l, err
 }
 
-// newRedisClient returns a client, which connects when it is first used. New connections use the
-// current user and password.
+// newRedisClient returns a client of Redis. It connects when it is first used. New connections use
+// the user and password of the current configuration.
 func newRedisClient(
 	c config.Redis, tlsConfig func(context.Context) *tls.Config, current *atomic.Pointer[config.RateLimit],
 ) (*redisclient.Client, error) {
@@ -105,7 +105,7 @@ func newRedisClient(
 }
 
 // setConfig applies the settings that can change while running.
-func (l *sharedLimits) setConfig(c config.RateLimit) {
+func (l *redisLimits) setConfig(c config.RateLimit) {
 	before := l.config.Swap(&c).Redis
 	if c.Redis.Username != before.Username || c.Redis.Password.Reveal() != before.Password.Reveal() {
 		l.logger.Info("the credentials of Redis changed: new connections use them")
@@ -114,15 +114,15 @@ func (l *sharedLimits) setConfig(c config.RateLimit) {
 }
 
 // updateFailover applies the current settings of the failover.
-func (l *sharedLimits) updateFailover() {
+func (l *redisLimits) updateFailover() {
 	l.updating.Lock()
 	defer l.updating.Unlock()
 	l.Configure(l.failoverSettings())
 }
 
-// failoverSettings returns the settings of the failover by the current configuration and number of
+// failoverSettings returns the settings of the failover for the current configuration and number of
 // gateways.
-func (l *sharedLimits) failoverSettings() failover.Settings {
+func (l *redisLimits) failoverSettings() failover.Settings {
 	c := l.config.Load()
 	s := failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Gateways: int(c.ExpectedReplicas)}
 	if c.ExpectedReplicas == config.Auto {
@@ -132,9 +132,9 @@ func (l *sharedLimits) failoverSettings() failover.Settings {
 }
 
 // run runs the background tasks until ctx ends.
-func (l *sharedLimits) run(ctx context.Context) error {
+func (l *redisLimits) run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
-	// Refunds and resets by any gateway drop what this one caches.
+	// A refund or reset by any gateway drops the cached denials of the token in this one.
 	tasks.Go(func() error { return l.redis.Run(ctx, l.Store) })
 	// A change of the number of gateways changes the share of each in an outage.
 	tasks.Go(func() error {
@@ -147,7 +147,7 @@ func (l *sharedLimits) run(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-func (l *sharedLimits) close() error {
+func (l *redisLimits) close() error {
 	if err := l.client.Close(); err != nil {
 		return fmt.Errorf("close the connections to Redis: %w", err)
 	}

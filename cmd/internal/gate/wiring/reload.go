@@ -34,8 +34,8 @@ type reloader struct {
 	metrics *configMetrics
 
 	mu sync.Mutex // held during a change of the configuration
-	// watcher has loaded nothing at the start, so that polling begins with a reload: a file may have
-	// changed after the first read.
+	// watcher has loaded nothing at the start, so that polling begins with a reload: a file may
+	// have changed after the first read.
 	watcher filereader.Watcher
 	lastErr string // of the last reload; "" if it succeeded
 	triedAt time.Time

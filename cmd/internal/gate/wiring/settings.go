@@ -24,15 +24,16 @@ type reloadableParts struct {
 	pages        *admin.Admin
 }
 
-// apply applies a configuration of which a snapshot was built, so it is valid. It cannot fail.
+// apply applies a configuration. It cannot fail, because a snapshot was built from the
+// configuration, which is therefore valid.
 func (p *reloadableParts) apply(c config.Loaded) {
 	p.dependencies.clients.Apply(callSettings(c.Config))
 	p.dependencies.authenticator.Apply(tokenSettings(c.Config))
 	p.loadLimit.SetLimit(c.HTTP.MaxInFlight)
 	p.public.SetMaxConnections(c.MaxConnections())
 	p.setAdminTokens(c.Admin)
-	if shared := p.dependencies.limiter.shared; shared != nil {
-		shared.setConfig(c.RateLimit)
+	if limits := p.dependencies.limiter.inRedis; limits != nil {
+		limits.setConfig(c.RateLimit)
 	}
 	p.level.Set(c.Log.Level.Slog())
 }
@@ -72,9 +73,9 @@ func callSettings(c config.Config) backendclient.Settings {
 	}
 }
 
-// requestsPerLookup is how much of http.max_in_flight each concurrent lookup of an unknown token
-// requires: twice the requests that may wait for it, so that waiting requests hold at most half of
-// the slots.
+// requestsPerLookup is the number of in-flight slots for which one concurrent lookup of an unknown
+// token is allowed. It is twice the number of requests that may wait for a lookup, so that waiting
+// requests hold at most half of the slots.
 const requestsPerLookup = 2 * authn.WaitersPerLookup
 
 // tokenSettings returns the settings of the authenticator.
@@ -88,7 +89,7 @@ func tokenSettings(c config.Config) authn.Settings {
 }
 
 // maxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured
-// one, but at most half of upstream_calls.max_in_flight, and so few that waiting requests take at
+// one, but at most half of upstream_calls.max_in_flight, and so few that waiting requests hold at
 // most half of http.max_in_flight.
 func maxLookups(c config.Config) int {
 	return min(c.Authn.MaxLookups, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookup))
