@@ -11,40 +11,40 @@ import (
 )
 
 const (
-	// StreamWindow is the flow control window of an HTTP/2 stream: net/http keeps so much of a body
-	// that is not read.
+	// StreamWindow is the flow control window of an HTTP/2 stream: the bytes of an unread body that
+	// net/http keeps.
 	StreamWindow = 64 << 10
-	// streamCost is accounted for an HTTP/2 stream whose body arrives, beside the buffer of the
-	// body: the window, the stack of its goroutine and the stream. Over HTTP/1.1 all that is part
-	// of the memory of the connection.
+	// streamCost is accounted for an HTTP/2 stream whose body arrives, in addition to the buffer of
+	// the body: for the window, the stack of the goroutine and the stream. Over HTTP/1.1 these are
+	// part of the memory of the connection.
 	streamCost = StreamWindow + 16<<10
 )
 
 // arrivingBodies accounts the memory of request bodies, from when they arrive until they are
-// decoded. Each team has a share of it (package shares). A body that needs more waits, unread,
-// until earlier ones have ended. An HTTP/2 stream past the share of its team is refused, because it
-// takes memory also while it waits.
+// decoded. Each team has a share of this memory (package shares). A body that needs more than the
+// share waits, unread, until earlier bodies have ended. An HTTP/2 stream past the share of its team
+// is refused, because a stream uses memory even while its body waits.
 //
-// Bodies of a team that together reach its share would wait for each other. So one body at a time,
-// of all teams, may go past the share of its team.
+// If the bodies of a team together reach its share, all of them would wait for each other. So one
+// body at a time, in the whole gateway, may exceed the share of its team.
 type arrivingBodies struct {
-	limit   int64 // of the buffers, and of the streams
+	limit   int64 // of all buffers together, and of all streams together
 	streams shares.Pool
 
 	mu        sync.Mutex
 	buffers   shares.Pool
 	waiting   []*arrivingBody // in the order in which they began to wait
-	pastShare *arrivingBody   // the body that may go past the share; nil for none
+	pastShare *arrivingBody   // the body that may exceed the share; nil for none
 }
 
 // An arrivingBody is the memory of one body. Request has one, which is reused after end.
 type arrivingBody struct {
 	team           string
 	stream         int64         // streamCost over HTTP/2
-	bytes          int64         // of the buffer, within the share of the team
-	bytesPastShare int64         // of the buffer, in addition
-	wanted         int64         // while it waits
-	granted        chan struct{} // closed when it has what it wanted
+	bytes          int64         // part of the buffer within the share of the team
+	bytesPastShare int64         // part of the buffer past the share
+	wanted         int64         // the bytes that a waiting body needs
+	granted        chan struct{} // closed when the wanted bytes are accounted
 }
 
 // errNoMemory is the cause of a 408 for a body that was not read.
@@ -63,8 +63,8 @@ func (a *arrivingBodies) begin(b *arrivingBody, team string, http2 bool) error {
 	return nil
 }
 
-// grow accounts a larger buffer of a body. It waits until as many bytes are free, or until the
-// deadline, and then returns errNoMemory, or until the context ends, and then returns its error.
+// grow accounts a buffer of the given size for a body, and waits until the additional bytes are
+// free. It returns errNoMemory at the deadline, or the error of the context when that ends.
 func (a *arrivingBodies) grow(ctx context.Context, b *arrivingBody, size int64, deadline time.Time) error {
 	if !a.takeOrQueue(b, size-b.bytes-b.bytesPastShare) {
 		return nil
@@ -88,7 +88,8 @@ func (a *arrivingBodies) grow(ctx context.Context, b *arrivingBody, size int64, 
 	return err
 }
 
-// takeOrQueue accounts n more bytes of a buffer, or reports that the body waits for them.
+// takeOrQueue accounts n more bytes of a buffer. If they are not free, it queues the body and
+// returns true.
 func (a *arrivingBodies) takeOrQueue(b *arrivingBody, n int64) (waits bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +101,8 @@ func (a *arrivingBodies) takeOrQueue(b *arrivingBody, n int64) (waits bool) {
 	return true
 }
 
-// take accounts n more bytes of a buffer if they are free for it. The caller holds a.mu.
+// take accounts n more bytes of a buffer, or returns false if they are not free. The caller holds
+// a.mu.
 func (a *arrivingBodies) take(b *arrivingBody, n int64) bool {
 	switch a.buffers.Take(b.team, n, a.limit) {
 	case shares.Taken:
@@ -120,8 +122,8 @@ func (a *arrivingBodies) take(b *arrivingBody, n int64) bool {
 	return false
 }
 
-// end releases the memory of a body that is not kept any more, to those that wait. It is
-// idempotent.
+// end releases the memory of a body that is not kept any more, and grants it to waiting bodies. It
+// is idempotent.
 func (a *arrivingBodies) end(b *arrivingBody) {
 	if b.stream > 0 {
 		a.streams.Release(b.team, b.stream)

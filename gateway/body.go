@@ -17,7 +17,7 @@ func (r *Request) Query() *decode.Query { return decode.NewQuery(r.http().URL.Ra
 // Body reads the body of the request, and returns its decoder.
 func (r *Request) Body() *decode.Body {
 	if r.body == nil {
-		r.body = &decode.Body{TokenPrefix: r.gateway.options.TokenPrefix, Dropped: r.endBody}
+		r.body = &decode.Body{LiveTokenPrefix: r.gateway.options.LiveTokenPrefix, Dropped: r.endBody}
 	}
 	r.body.Reset(r.http().Header, r.route.Fields)
 	if data, err := r.readBody(); err != nil {
@@ -29,10 +29,10 @@ func (r *Request) Body() *decode.Body {
 }
 
 // readBody reads the body, up to the limit of its size, if it is JSON without an encoding. The body
-// has its own timeout. The time spent on reading it extends the deadline of the request.
+// has its own timeout, and the time in which it arrives extends the deadline of the request.
 //
-// A client that does not send its body holds nothing that others need: while it arrives, the
-// request has no in-flight slot, and its connection counts as idle.
+// A client that does not send its body must not hold resources that others need. So while the body
+// arrives, the request has no in-flight slot, and its connection counts as idle.
 func (r *Request) readBody() ([]byte, error) {
 	header := r.http().Header
 	if !isJSON(header["Content-Type"]) {
@@ -60,8 +60,8 @@ func (r *Request) readBody() ([]byte, error) {
 	if err != nil {
 		return nil, r.unreadBody(err)
 	}
-	// net/http continues to read, to detect a disconnect. An expired deadline would end that read
-	// and look like a disconnect.
+	// net/http continues to read, to detect a disconnect. An expired deadline would end its read,
+	// which net/http would take for a disconnect.
 	_ = controller.SetReadDeadline(time.Time{})
 	return data, r.gateway.takeSlot(r)
 }
@@ -80,12 +80,12 @@ func (r *Request) unreadBody(err error) *Problem {
 	return invalid(details).withCause(causeBody).withError(err)
 }
 
-// bodyStartBytes is the size of the buffer for the first bytes of a body, which is not accounted.
-// Most bodies fit into it.
+// bodyStartBytes is the size of the buffer for the first bytes of a body. Most bodies fit into this
+// buffer, which is not accounted.
 const bodyStartBytes = 1 << 10
 
-// readAll reads a body, in a buffer that is at most twice as large as what has arrived, or
-// bodyStartBytes. It accounts the buffer before it allocates it, until endBody.
+// readAll reads a body. Its buffer has bodyStartBytes or at most twice the size of what has
+// arrived. Each larger buffer is accounted before it is allocated, until endBody is called.
 func (r *Request) readAll(body io.Reader, deadline time.Time) ([]byte, error) {
 	if r.bodyStart == nil {
 		r.bodyStart = make([]byte, bodyStartBytes)

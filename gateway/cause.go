@@ -65,8 +65,8 @@ const (
 
 func (k failureKind) cause(service string) Cause { return Cause(string(k) + ":" + service) }
 
-// causeLimit is the metric label of all causes with the name of a limit: thousands of names, each
-// by route, would be too many series. opsgate_rate_limit_decisions_total has the names.
+// causeLimit is the metric label of all causes with the name of a limit, because thousands of names
+// for each route would be too many series. opsgate_rate_limit_decisions_total has the names.
 const causeLimit Cause = "limit"
 
 func limitCause(name string) Cause { return causeLimit + Cause(":"+name) }
@@ -122,7 +122,7 @@ func causeOfIdentity(err error) Cause {
 	if !isCall {
 		return failureInternal.cause("identity")
 	}
-	switch kind, _ := callFailure(call, &Route{}); kind { // these kinds do not depend on the route
+	switch kind, _ := callFailure(call, &Route{}); kind { // the kinds below do not depend on the route
 	case failureUnavailable, failureBreaker, failureOverload, failureTimeout, failureRefused:
 		return kind.cause(call.Service)
 	}

@@ -259,7 +259,7 @@ func TestUnknownPathAndMissingResourceHaveDifferentTexts(t *testing.T) {
 // The id is repeated in the response, in logs, in traces and in calls of services, and names of
 // parameters in the response.
 func TestTextsOfTheClientThatContainATokenAreNotRepeated(t *testing.T) {
-	h := start(t, func(o *Options) { o.TokenPrefix = "ops_live_" })
+	h := start(t, func(o *Options) { o.LiveTokenPrefix = "ops_live_" })
 	for sent, taken := range map[string]bool{"ops_live_abc": false, "x-ops_live_abc-y": false, "ops_test_abc": true} {
 		if got := h.get(t, "/v1/me", "X-Request-Id: "+sent).Header.Get("X-Request-Id"); (got == sent) != taken {
 			t.Errorf("sent %q, got %q", sent, got)

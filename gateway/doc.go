@@ -3,9 +3,9 @@
 //
 // The engine matches a request with a row of the route table. The stages in pipeline.go check it in
 // the order of docs/integrate/contract.md. The handler of the row decodes it, calls one internal
-// service and returns a reply or an error, of which respond.go makes the response. Handlers do not
-// access the response writer.
+// service and returns a reply or an error; makeresponse.go makes the response from it. Handlers do
+// not access the response writer.
 //
-// The package decode reads queries and bodies, and responses sends responses. The packages authn,
+// Package decode reads queries and bodies, and package responses sends responses. Packages authn,
 // ratelimit and backendclient resolve tokens, decide limits and call services.
 package gateway

@@ -17,9 +17,9 @@ import (
 	"opsgate/ratelimit"
 )
 
-// newDryGateway returns a copy of the gateway whose authenticator and limiter return what q states,
-// whose clients call no service, and whose stages change neither the metrics nor the load limit of
-// g.
+// newDryGateway returns a copy of the gateway for a dry run. Its authenticator and limiter return
+// the results in q, its clients call no service, and its stages change neither the metrics nor the
+// load limit of g.
 func (g *Gateway) newDryGateway(q *ExplainRequest) (*Gateway, error) {
 	a, o := q.Assignment, g.options
 	if a == nil {
@@ -46,7 +46,7 @@ func (g *Gateway) newDryGateway(q *ExplainRequest) (*Gateway, error) {
 	}, nil
 }
 
-// A notCalledError is returned in a dry run in place of a call of a service.
+// A notCalledError is returned in a dry run instead of calling a service.
 type notCalledError struct{ method string }
 
 // Error returns the method.

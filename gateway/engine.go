@@ -8,8 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// newEngine registers the rows of the API and the documentation pages with Gin; handlerFor returns
-// the handler of each. Gin's own redirects, path cleaning and error bodies are off.
+// newEngine registers the rows of the API and the documentation pages with Gin. handlerFor returns
+// the handler of a route. Gin's own redirects, path cleaning and error bodies are off.
 func (g *Gateway) newEngine(handlerFor func(*boundRoute) gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode) // global, but nothing else stops Gin from printing to standard output
 	e := gin.New()

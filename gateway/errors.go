@@ -14,15 +14,15 @@ import (
 )
 
 // problemOf returns the response to a request of the route that failed with err. If the client has
-// disconnected, any error of a service counts as an effect of that, and the response is
+// disconnected, any error of a service counts as an effect of the disconnect, and the response is
 // clientClosed.
 func problemOf(err error, row *Route, clientGone bool) *Problem {
 	if input, ok := errors.AsType[*decode.Error](err); ok {
 		return invalid(input.Details).withCause(causeOfInput(input))
 	}
 	problem, ok := errors.AsType[*Problem](err)
-	// A Problem is an error that the gateway itself found. With 4xx or 500 it is not an effect of
-	// the disconnect; with 503 it may be.
+	// A Problem is an error that the gateway itself found. A Problem with 4xx or 500 is not an
+	// effect of the disconnect, but one with 503 may be.
 	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
 		return clientClosed(err)
 	}
@@ -33,7 +33,7 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	switch {
 	case errors.Is(err, authn.ErrContract):
 		return internal(err).withCause(failureContract.cause("identity"))
-	case errors.Is(err, authn.ErrUnavailable): // whatever the gRPC code: the token is not resolved
+	case errors.Is(err, authn.ErrUnavailable): // of any gRPC code: the token is not resolved
 		var retryAfter time.Duration
 		if isCall {
 			retryAfter = call.RetryAfter
@@ -42,15 +42,15 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	case isCall:
 		kind, problem := callFailure(call, row)
 		return problem.withCause(kind.cause(call.Service))
-	case errors.Is(err, context.DeadlineExceeded): // of the wait for a token; the error of a call is another case
+	case errors.Is(err, context.DeadlineExceeded): // while waiting for a lookup of the token: calls are above
 		return timedOut(err).withCause(failureTimeout.cause("identity"))
 	}
 	return internal(err)
 }
 
-// callFailure returns the kind of a failed call and the response. It is the one table over the
-// codes of gRPC. Codes that gRPC does not define become a 500. Canceled does too, because problemOf
-// has already handled disconnects.
+// callFailure returns the kind of a failed call and the response. It is the only table of gRPC
+// codes. Codes that gRPC does not define become a 500, and so does Canceled, because problemOf has
+// already handled disconnects.
 func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 	if e.TooLarge {
 		return failureTooLarge, internal(e)

@@ -30,7 +30,7 @@ type ExplainRequest struct {
 	Decision   *ratelimit.Decision   // result of a Peek of the limiter; nil if it is not known
 	LimiterErr error                 // returned in place of a decision
 	// ServiceErr returns why a method of a service, such as "GetServer", cannot be called at
-	// present, or nil if it can. If the function is nil, all can.
+	// present, or nil if the method can be called. A nil function means that all can be called.
 	ServiceErr func(service, method string) error
 }
 
@@ -41,8 +41,8 @@ type Explanation struct {
 	Route  *ExplainedRoute `json:"route"`  // null if no route matches
 }
 
-// An Answer is the response that a client would get. If all checks pass, it is a success or a
-// redirect; the service may still fail.
+// An Answer is the response that a client would get. If all checks pass, the answer is a success or
+// a redirect, although the service may still fail.
 type Answer struct {
 	Status     int               `json:"status"`
 	Code       string            `json:"code"` // ok, or the error's
@@ -80,7 +80,7 @@ type ExplainedRoute struct {
 }
 
 // Explain runs the stages and the handler of the request's route without side effects. The
-// authenticator and the limiter return what q states, and no service is called.
+// authenticator and the limiter return the results in q, and no service is called.
 func (g *Gateway) Explain(q ExplainRequest) Explanation {
 	e := &explainer{question: &q}
 	e.result.Answer = Answer{Status: http.StatusOK, Code: "ok"}
@@ -97,8 +97,8 @@ func (g *Gateway) Explain(q ExplainRequest) Explanation {
 	return e.result
 }
 
-// request returns the described request, with a target that is parsed like that of a request to the
-// server.
+// request returns the described request. Its target is parsed as net/http parses the target of a
+// request to the server.
 func (q *ExplainRequest) request() (*http.Request, error) {
 	target, err := url.ParseRequestURI(q.Path)
 	if err != nil || strings.Contains(q.Path, " ") { // a space would end the target in the request line
@@ -124,8 +124,8 @@ type explainer struct {
 	result   Explanation
 }
 
-// handlerFor returns the handler of a route. Unlike that of [Gateway.handlerFor], it runs all
-// stages, also after one that fails, and the row's handler up to its call of a service.
+// handlerFor returns the handler of a route. Unlike the handler of [Gateway.handlerFor], it runs
+// all stages, even after one has failed, and then the row's handler up to the call of a service.
 func (e *explainer) handlerFor(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx := &requestContext{Context: c.Request.Context()}
@@ -193,7 +193,8 @@ func (e *explainer) handle(r *Request) {
 	reply, err := r.handle()
 	call, isCall := errors.AsType[*notCalledError](err)
 	switch {
-	// the handler ended before the call; the gRPC method has the operation's name, without v1
+	// The handler ended before the call, so the method is derived from the operation: it has the
+	// same name, without v1.
 	case errors.Is(err, errUnknownBody):
 		e.add(request, decoded+"; the body is not known", false)
 		e.addCall(r.route.Service, strings.TrimPrefix(r.route.ID, "v1"), "")
@@ -215,8 +216,8 @@ func (e *explainer) handle(r *Request) {
 	}
 }
 
-// addCall adds the check of the call of a service that the request would make; fullMethod is "" if
-// that is not known.
+// addCall adds the check of the call that the request would make of a service. fullMethod is "" if
+// the full name of the method is not known.
 func (e *explainer) addCall(service, method, fullMethod string) {
 	const check = "service"
 	if e.question.ServiceErr != nil {
@@ -242,7 +243,7 @@ func (e *explainer) add(name, detail string, known bool) {
 }
 
 // addError adds a check that returned an error: Unknown for an unknownResultError, else Refuses.
-// The first that refuses determines the answer.
+// The first check that refuses determines the answer.
 func (e *explainer) addError(name string, err error) {
 	if unknown, ok := errors.AsType[*unknownResultError](err); ok {
 		e.add(name, unknown.detail, false)
@@ -259,8 +260,8 @@ func (e *explainer) addError(name string, err error) {
 	}
 }
 
-// operatorText returns the problem's text and details, or a text that clients do not get: for a
-// revoked or expired token and an unavailable service.
+// operatorText returns the problem's text and details. For a revoked or expired token and for an
+// unavailable service, it returns a text that clients do not get.
 func (p *Problem) operatorText() string {
 	switch p.Cause {
 	case causeTokenRevoked:

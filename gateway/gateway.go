@@ -63,23 +63,23 @@ type Options struct {
 	Limiter       Limiter
 	Policies      *ratelimit.Policies
 	Refunds       *Refunds     // shared with other Gateways of the process
-	RetrySpread   *RetrySpread // shared too; nil gives clients that are denied together the same Retry-After
+	RetrySpread   *RetrySpread // shared as well; nil for the same Retry-After for clients that are denied together
 
 	Timeout        time.Duration            // of a whole request whose route has no timeout; 0 for defaultTimeout
-	Timeouts       map[string]time.Duration // by route id; they override those of the routes
+	Timeouts       map[string]time.Duration // by route id; they override the timeouts of the routes
 	BodyTimeout    time.Duration            // for the body to arrive; 0 for defaultBodyTimeout
 	MaxBodyBytes   int64                    // 0 for defaultMaxBodyBytes
 	MaxHeaderBytes int64                    // of the request line and the header; 0 for defaultMaxHeaderBytes
 	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
 	TLS            bool                     // responses have Strict-Transport-Security
 
-	// PublicURL is the base URL in documentation pages (openapi.CheckBaseURL); "" for the URL at
-	// which each page is read.
+	// PublicURL is the base URL in documentation pages (openapi.CheckBaseURL). If it is "", each
+	// page has the base of the URL at which it is read.
 	PublicURL       string
 	SecurityContact string // URI in security.txt (RFC 9116); "" for no security.txt
-	// TokenPrefix is the prefix of live tokens. A text of a client that contains it is not
-	// repeated, neither in a response nor in a log line or a trace.
-	TokenPrefix     string
+	// LiveTokenPrefix is the prefix of live tokens. No response, log line or trace repeats a text
+	// of a client that contains it.
+	LiveTokenPrefix string
 	LogFailuresOnly bool    // log only 5xx, and requests that a shadow limit would deny
 	LogSkipFraction float64 // fraction of the successes, 0 to 1, that are not logged
 

@@ -2,8 +2,7 @@ package gateway
 
 import "net/http"
 
-// checkHeader rejects a request whose header is larger than the limit. The limit of net/http is
-// higher.
+// checkHeader rejects a request whose header is larger than the limit. net/http has a higher limit.
 func (g *Gateway) checkHeader(r *Request) error {
 	if headerSize(r.http()) > g.options.MaxHeaderBytes {
 		return headersTooLarge(g.options.MaxHeaderBytes)
@@ -11,7 +10,7 @@ func (g *Gateway) checkHeader(r *Request) error {
 	return nil
 }
 
-// headerSize returns the size in bytes that the request line and the header have over HTTP/1.1.
+// headerSize returns the size in bytes of the request line and the header in the form of HTTP/1.1.
 func headerSize(req *http.Request) int64 {
 	const spaces, separator, lineEnd = "  ", ": ", "\r\n"
 	n := len(req.Method) + len(req.RequestURI) + len(req.Proto) + len(spaces+lineEnd)

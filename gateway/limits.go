@@ -9,8 +9,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// nearDivisor defines which requests are near a limit: less than 1/nearDivisor of the limit
-// remains.
+// nearDivisor defines which requests are near a limit: the ones that leave less than 1/nearDivisor
+// of the limit.
 const nearDivisor = 5
 
 // A limitSet has the limits of one assignment, with their response texts and counters.
@@ -24,15 +24,15 @@ type limitSet struct {
 type limitEntry struct {
 	ratelimit.Limit
 	cause         Cause
-	lineCause     string // class/limit: cause of its denials for LineLimits.RateLimited
-	itemPrefix    string // of its item in the RateLimit header: "name";r=
+	lineCause     string // class/limit: cause of a denial for LineLimits.RateLimited
+	itemPrefix    string // beginning of the item in the RateLimit header: "name";r=
 	deniedText    string // error text of a 429
 	nearThreshold int    // a request that leaves fewer is near the limit
 	counters      *limitCounters
 }
 
-// newLimitSets returns the limitSet of each assignment, by its index. Limits with the same name, in
-// assignments of the same class, share their counters.
+// newLimitSets returns the limitSet of each assignment, by the index of the assignment. Limits with
+// the same name in assignments of the same class share their counters.
 func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 	type series struct {
 		policy, limit string
@@ -59,8 +59,8 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 }
 
 // count counts a decision. A denied request counts for the limit that denies it. An allowed request
-// counts for each limit, but if a shadow limit would deny it, it counts as denied for that one and
-// not for other shadow limits.
+// counts for each limit. If a shadow limit would deny the request, the request counts as denied for
+// that limit, and does not count for other shadow limits.
 func (s *limitSet) count(d *ratelimit.Decision) {
 	if !d.Allowed {
 		s.limits[d.DeniedBy].counters.denied.Inc()
@@ -80,8 +80,8 @@ func (s *limitSet) count(d *ratelimit.Decision) {
 	}
 }
 
-// appendRemaining appends the RateLimit header to an empty buffer: for each limit the remaining
-// requests, and the seconds until that number grows.
+// appendRemaining appends the RateLimit header to an empty buffer: for each limit, the number of
+// remaining requests and the seconds until this number grows.
 func (s *limitSet) appendRemaining(b []byte, d *ratelimit.Decision) []byte {
 	for i := range s.limits {
 		l := &s.limits[i]
@@ -99,7 +99,7 @@ func (s *limitSet) appendRemaining(b []byte, d *ratelimit.Decision) []byte {
 	return b
 }
 
-// describe returns what remains of each limit, for operators.
+// describe returns the remaining requests of each limit, for operators.
 func (s *limitSet) describe(d *ratelimit.Decision) string {
 	items := make([]string, len(s.limits))
 	for i := range s.limits {
@@ -115,9 +115,9 @@ func (s *limitSet) describe(d *ratelimit.Decision) string {
 	return strings.Join(items, ", ")
 }
 
-// applyRefund updates the remaining requests of a decision as if the request had not been made.
-// Reset is the time until the oldest request leaves the window, so it changes only if there is no
-// other request.
+// applyRefund updates the remaining requests of a decision as if the request had not been made. It
+// changes Reset, the time until the oldest request leaves the window, only if no other request is
+// in the window.
 func (s *limitSet) applyRefund(d *ratelimit.Decision) {
 	for i := range s.limits {
 		b := &d.Budgets[i]
@@ -144,8 +144,7 @@ func quotedName(name string) string {
 	return `"` + strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`) + `"`
 }
 
-// wholeSeconds returns d in seconds, rounded up, so that a client that waits for the result waits
-// at least d.
+// wholeSeconds returns d in seconds, rounded up, so that a client never waits for less than d.
 func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }

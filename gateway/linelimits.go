@@ -16,15 +16,16 @@ type LineLimit interface {
 // limit.
 type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
-	RateLimited     LineLimit // of a 429; the cause is class/limit, or that of a service
-	Failed          LineLimit // of a 5xx except those of unauthenticated requests, and of refunds that failed
-	CutOff          LineLimit // of responses that were cut off
+	RateLimited     LineLimit // of a 429; the cause is class/limit, or the cause of a service's 429
+	// Failed limits the lines of failed refunds, and of a 5xx except busy:identity, which
+	// unauthenticated clients can cause.
+	Failed LineLimit
+	CutOff LineLimit // of responses that were cut off
 }
 
 func (g *Gateway) allowsLine(r *Request, resp preparedResponse) bool {
 	limit, cause := LineLimit(nil), cmp.Or(string(resp.causeLabel), resp.code)
 	switch {
-	// unauthenticated clients can cause busy:identity
 	case resp.status >= http.StatusInternalServerError && resp.cause != causeIdentityBusy:
 		limit = g.options.Lines.Failed
 	case r.principal == nil:

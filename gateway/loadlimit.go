@@ -13,8 +13,8 @@ import (
 )
 
 // A LoadLimit limits the number of requests in flight, the memory of bodies that are arriving, and
-// that of responses that are being written. All Gateways of a process share one, so that the limits
-// hold across reloads. It is safe for concurrent use.
+// the memory of responses that are being written. All Gateways of a process share one LoadLimit, so
+// that its limits hold across reloads. It is safe for concurrent use.
 type LoadLimit struct {
 	limit     atomic.Int64
 	inFlight  atomic.Int64
@@ -64,8 +64,8 @@ func newLoadLimit(limit int, bodyBytes, unwrittenBytes int64) *LoadLimit {
 
 func unlimitedLoadLimit() *LoadLimit { return newLoadLimit(math.MaxInt, math.MaxInt64, math.MaxInt64) }
 
-// SetLimit changes the limit of requests in flight. It does not affect requests that are already in
-// flight.
+// SetLimit changes the limit of requests in flight. It has no effect on requests that are already
+// in flight.
 func (l *LoadLimit) SetLimit(limit int) { l.limit.Store(int64(limit)) }
 
 // Stats returns the number of requests in flight, their limit, and the number of requests shed so
@@ -77,8 +77,9 @@ func (l *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
 // CutOffOverdue calls [responses.Unwritten.CutOffOverdue].
 func (l *LoadLimit) CutOffOverdue(now time.Time) { l.unwritten.CutOffOverdue(now) }
 
-// snapshot returns a LoadLimit with the same limit and requests in flight, independent of l and
-// without registered metrics. It does not limit memory: a dry run has neither body nor response.
+// snapshot returns a LoadLimit for a dry run: independent of l, without registered metrics, with
+// the same limit and number of requests in flight. It does not limit memory, because a dry run has
+// neither body nor response.
 func (l *LoadLimit) snapshot() *LoadLimit {
 	inFlight, limit, _ := l.Stats()
 	s := newLoadLimit(limit, math.MaxInt64, math.MaxInt64)
@@ -86,7 +87,8 @@ func (l *LoadLimit) snapshot() *LoadLimit {
 	return s
 }
 
-// tryAcquire takes a slot, to be returned with release, or returns false if the limit is reached.
+// tryAcquire takes a slot, which the caller must return with release. It returns false if the limit
+// is reached.
 func (l *LoadLimit) tryAcquire() bool {
 	for n := l.inFlight.Load(); n < l.limit.Load(); n = l.inFlight.Load() {
 		if l.inFlight.CompareAndSwap(n, n+1) {
@@ -99,6 +101,7 @@ func (l *LoadLimit) tryAcquire() bool {
 
 func (l *LoadLimit) release() { l.inFlight.Add(-1) }
 
+// takeSlot takes an in-flight slot for the request, or returns the problem of an overload.
 func (g *Gateway) takeSlot(r *Request) error {
 	r.holdsSlot = g.options.LoadLimit.tryAcquire()
 	if r.shed = !r.holdsSlot; r.shed {

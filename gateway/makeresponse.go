@@ -27,15 +27,15 @@ var (
 	connectionClose = []string{"close"}
 )
 
-// makeResponse makes the response, the handler's reply or an error: it sets the headers and returns
-// the rest.
+// makeResponse makes the response from the handler's reply or an error. It sets the headers, and
+// returns the rest of the response.
 func (r *Request) makeResponse(reply Reply, err error) preparedResponse {
 	h := r.gin.Writer.Header()
 	var problem *Problem
 	if err != nil {
 		problem = problemOf(err, &r.route.Route, r.clientGone())
 		if isRefunded(problem) {
-			r.scheduleRefund() // before commonHeaders writes what remains
+			r.scheduleRefund() // before commonHeaders writes the remaining requests
 		}
 	}
 	r.commonHeaders(h)
@@ -56,9 +56,9 @@ func (r *Request) makeResponse(reply Reply, err error) preparedResponse {
 	return r.successResponse(h, reply)
 }
 
-// commonHeaders sets the headers of every response. Keep small responses over HTTP/1.1 without TLS
-// at eight headers: a larger map needs three times the memory, and net/http copies it. TLS and
-// HTTP/2 add one each.
+// commonHeaders sets the headers of every response. Do not add a header to small responses over
+// HTTP/1.1 without TLS: they have eight, and a larger map, which net/http copies, needs three times
+// the memory. TLS and HTTP/2 each add a header.
 func (r *Request) commonHeaders(h http.Header) {
 	r.setHeader(h, "X-Request-Id", r.id)
 	h["Cache-Control"] = cacheControl
@@ -75,18 +75,18 @@ func (r *Request) commonHeaders(h http.Header) {
 		h["Deprecation"], h["Sunset"] = r.route.deprecated, r.route.sunset
 	}
 	if len(r.http().TransferEncoding) > 0 {
-		// Required if the request also had a Content-Length (RFC 9112, section 6.1). net/http has
-		// removed that, so each connection with a chunked request ends.
+		// RFC 9112, section 6.1, requires this if the request also has a Content-Length. net/http
+		// has removed such a header, so each connection with a chunked request is closed.
 		h["Connection"] = connectionClose
 	}
 }
 
-// setHeader sets a header to a value of this request. The name must be in canonical form. A
-// response may have at most maxHeaderValues of them: another one would panic.
+// setHeader sets a header whose value differs by request. The name must be in canonical form. The
+// call panics if the response already has maxHeaderValues such headers.
 func (r *Request) setHeader(h http.Header, name, value string) {
 	values, i := &r.base.headerValues, r.base.numValues
 	values[i] = value
-	h[name] = values[i : i+1 : i+1] // without an allocation; the capacity keeps an append from the next value
+	h[name] = values[i : i+1 : i+1] // does not allocate; with this capacity, an append does not overwrite the next value
 	r.base.numValues++
 }
 
@@ -113,7 +113,7 @@ func (r *Request) successResponse(h http.Header, reply Reply) preparedResponse {
 	if reply.Replayed {
 		h["Idempotent-Replayed"] = headerTrue
 	}
-	if ignored := r.Query().Unknown(r.route.parameters(), r.gateway.options.TokenPrefix); ignored != "" {
+	if ignored := r.Query().Unknown(r.route.parameters(), r.gateway.options.LiveTokenPrefix); ignored != "" {
 		r.setHeader(h, "Ignored-Parameters", ignored)
 	}
 	if reply.NextCursor != "" {
@@ -149,8 +149,8 @@ func (r *Request) textResponse(h http.Header, text string) preparedResponse {
 	return r.contentResponse(h, []byte(text), nil)
 }
 
-// contentResponse returns a 200 with the body, or a 304 if the client has it. The compressed body
-// is made here if it is nil.
+// contentResponse returns a 200 with the body, or a 304 if the client has cached the body. If
+// compressed is nil and the client accepts gzip, it compresses the body.
 func (r *Request) contentResponse(h http.Header, body, compressed []byte) preparedResponse {
 	h["Vary"] = varyEncoding
 	negotiated := responses.Negotiate(r.http(), body)
@@ -174,7 +174,7 @@ func (r *Request) contentResponse(h http.Header, body, compressed []byte) prepar
 }
 
 func (r *Request) newResponse(status int, code string, body []byte) preparedResponse {
-	// Over HTTP/2, net/http does not add the length, because Send flushes.
+	// Over HTTP/2, net/http does not add the Content-Length, because Send flushes.
 	implicit := len(body) <= responses.MaxImplicitLength && r.http().ProtoMajor == 1
 	// 204 and 304 have no Content-Length. A redirect has no body.
 	if (status >= http.StatusBadRequest || status == http.StatusOK) && !implicit {
@@ -183,8 +183,8 @@ func (r *Request) newResponse(status int, code string, body []byte) preparedResp
 	return preparedResponse{outcome: outcome{status: status, code: code}, body: body}
 }
 
-// nextLink returns the Link header of a page that is not the last (RFC 8288): the URL of this
-// request with the next cursor, and with those parameters that the route has.
+// nextLink returns the Link header of a page that is not the last (RFC 8288). It is the URL of this
+// request with the next cursor, without parameters that the route does not have.
 func (r *Request) nextLink(cursor string) string {
 	sent, q := r.Query(), make(url.Values, len(r.route.Fields))
 	for _, name := range r.route.Fields {

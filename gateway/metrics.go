@@ -10,8 +10,8 @@ import (
 	"opsgate/internal/timings"
 )
 
-// Metrics are the metrics of all Gateways in a process, so that they continue when the
-// configuration changes. All labels have a limited number of values.
+// Metrics are the metrics of a process. All its Gateways share them, so that metrics continue when
+// the configuration changes. Each label has a limited number of values.
 type Metrics struct {
 	requests      *prometheus.CounterVec
 	duration      *prometheus.HistogramVec

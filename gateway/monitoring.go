@@ -49,8 +49,8 @@ func (a *api) listMonitorChecks(r *Request) (Reply, error) {
 	return show(list(resp.Checks, encodeMonitorCheck))
 }
 
-// timestampOf clamps a time to the years of a Timestamp. An RFC 3339 time can be outside of them:
-// in the year 0, or by its offset.
+// timestampOf clamps a time to the years of a Timestamp. An RFC 3339 time can be outside of these
+// years: in the year 0, or because of its offset.
 func timestampOf(t time.Time) *timestamppb.Timestamp {
 	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	switch {

@@ -21,8 +21,8 @@ type outcome struct {
 	causeLabel Cause
 }
 
-// An outcomeSeries has the counter of a route and outcome, so that its labels are not hashed for
-// each request, and a log handler that adds the route and the outcome.
+// An outcomeSeries has the counter of a route and outcome, and a log handler that adds the route
+// and the outcome to lines. A stored counter saves hashing the labels for each request.
 type outcomeSeries struct {
 	counter prometheus.Counter
 	log     slog.Handler
@@ -44,8 +44,8 @@ func (m *Metrics) routeMetrics(id, template string, log slog.Handler) *routeMetr
 	return rm
 }
 
-// series returns the series of an outcome. The map is copied when it grows, so that reads need no
-// lock. If two requests add an entry at the same time, one entry is lost and is added again later.
+// series returns the series of an outcome. To add an entry, it copies the map, so that reads need
+// no lock. If two requests add an entry at the same time, one entry is lost, and added again later.
 func (rm *routeMetrics) series(o outcome) outcomeSeries {
 	current := *rm.outcomes.Load()
 	if s, ok := current[o]; ok {
@@ -65,14 +65,14 @@ func (rm *routeMetrics) series(o outcome) outcomeSeries {
 	return s
 }
 
-// preparedResponse is a response, whose headers are in the response writer.
+// preparedResponse is a response without its headers, which the response writer has.
 type preparedResponse struct {
 	outcome
 
 	body   []byte
-	shared bool  // all responses with the body share its memory
+	shared bool  // the body is in memory that responses share
 	cause  Cause // in full, unlike causeLabel; "" for a success
-	err    error // nil for a success, and for errors whose cause is sufficient
+	err    error // nil for a success, and if the cause is a sufficient description
 }
 
 func (g *Gateway) observe(r *Request, resp preparedResponse) {
@@ -90,16 +90,17 @@ func (g *Gateway) observe(r *Request, resp preparedResponse) {
 	if !g.shouldLog(r, resp) || !series.log.Enabled(r.ctx, level) || !g.allowsLine(r, resp) {
 		return
 	}
-	// Without the source position that a Logger would add: it costs more than the rest of the line.
+	// The line has no source position. To determine it, as a Logger does, would cost more than the
+	// rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	// One group without a name avoids an allocation: a Record allocates for many attributes. The
-	// handler writes them without a group.
+	// A Record allocates memory for many attributes, but not for one group. The handler writes the
+	// attributes of a group without a name as if they were in no group.
 	line.AddAttrs(slog.Attr{Value: slog.GroupValue(r.appendLine(r.line[:0], resp, elapsed)...)})
 	_ = series.log.Handle(r.ctx, line) // there is no place to report the error
 }
 
-// markIncomplete returns a handler whose lines state that the log lacks others: their requests
-// cannot be counted.
+// markIncomplete marks the lines of a log that omits requests, so that replay and usage can detect
+// the omission.
 func (o Options) markIncomplete(log slog.Handler) slog.Handler {
 	switch {
 	case o.LogFailuresOnly:
@@ -112,7 +113,7 @@ func (o Options) markIncomplete(log slog.Handler) slog.Handler {
 
 func (g *Gateway) shouldLog(r *Request, resp preparedResponse) bool {
 	switch {
-	case r.shed: // a line for each would make an overload worse, and all of them are the same
+	case r.shed: // during an overload, equal lines for all shed requests would make it worse
 		return false
 	case resp.status >= http.StatusInternalServerError, r.shadowDeniedBy() != "":
 		return true
@@ -122,9 +123,9 @@ func (g *Gateway) shouldLog(r *Request, resp preparedResponse) bool {
 	return resp.cause != "" || g.options.LogSkipFraction == 0 || g.options.Random() >= g.options.LogSkipFraction
 }
 
-// appendLine appends the attributes of the request. None of them can contain a token: there are no
-// query, no body, and of the headers only an address and the request id, in which requestID accepts
-// no TokenPrefix.
+// appendLine appends the attributes of the request. No attribute can contain a token: the query and
+// the body are omitted. So are the headers, except an address and the request id, in which
+// requestID does not accept LiveTokenPrefix.
 func (r *Request) appendLine(attrs []slog.Attr, resp preparedResponse, elapsed time.Duration) []slog.Attr {
 	if resp.cause != "" {
 		attrs = append(attrs, slog.String("cause", string(resp.cause)))
@@ -156,8 +157,7 @@ func (r *Request) appendLine(attrs []slog.Attr, resp preparedResponse, elapsed t
 	return attrs
 }
 
-// appendDecision appends what was decided under the token's limits. `opsgate replay` and `usage`
-// read it.
+// appendDecision appends the decision by the token's limits, for `opsgate replay` and `usage`.
 func (r *Request) appendDecision(attrs []slog.Attr) []slog.Attr {
 	if r.limitSet == nil {
 		return attrs
@@ -185,8 +185,8 @@ func (r *Request) deniedBy() *limitEntry {
 	return &r.limitSet.limits[r.decision.DeniedBy]
 }
 
-// appendWaits appends the times that the request waited for other services, and its retries, if
-// there were any.
+// appendWaits appends how long the request waited for other services, if it did, and the number of
+// retries, if there were any.
 func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
 	keys := [timings.NumParts]string{timings.Identity: "identity_us", timings.Limiter: "limiter_us",
 		timings.Service: "service_us"}
@@ -201,8 +201,8 @@ func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// observeDuration records the duration without the time in which the body arrived, with the trace
-// as exemplar if there is one.
+// observeDuration records the duration of a request, which excludes the time in which the body
+// arrived. The exemplar is the trace, if there is one.
 func (r *Request) observeDuration(elapsed time.Duration) {
 	var labels prometheus.Labels
 	if r.trace != nil {
@@ -246,7 +246,8 @@ func (g *Gateway) observeDecision(r *Request) {
 const warnEvery = time.Minute
 
 // reportUnknownClass counts a request whose token has the default limits because the configuration
-// does not have its class, and logs one of them at times: a token may send any number.
+// lacks the token's class. It logs at most one such request in warnEvery, because a token may send
+// any number of them.
 func (g *Gateway) reportUnknownClass(r *Request) {
 	m, now := g.options.Metrics, r.start.UnixNano()
 	m.unknownClasses.Inc()
@@ -259,8 +260,8 @@ func (g *Gateway) reportUnknownClass(r *Request) {
 	}
 }
 
-// method returns the request's method for the log, or "other" if HTTP does not define it: a client
-// may have sent any text.
+// method returns the request's method for the log, or "other" if HTTP does not define the method: a
+// client can send any text.
 func (r *Request) method() string {
 	switch m := r.http().Method; m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,

@@ -17,9 +17,9 @@ const (
 )
 
 // addPages registers the OpenAPI document, the documentation, llms.txt, the well-known URIs, and
-// the redirects to the documentation (docs/integrate/contract.md, "Order of checks"); handlerFor
-// returns the handler of each. They need no token. The redirect of / is temporary, so that / can
-// become a page later.
+// the redirects to the documentation (docs/integrate/contract.md, "Order of checks"). handlerFor
+// returns the handler of a route. No page needs a token. The redirect of / is temporary, so that /
+// can become a page later.
 func (g *Gateway) addPages(e *gin.Engine, handlerFor func(*boundRoute) gin.HandlerFunc) {
 	for path, handle := range map[string]Handler{
 		"/openapi.json": showPage, "/openapi.yaml": showPage, "/llms.txt": showPage, "/llms-full.txt": showPage,
@@ -27,7 +27,7 @@ func (g *Gateway) addPages(e *gin.Engine, handlerFor func(*boundRoute) gin.Handl
 		apidocs.CatalogPath: showPage, wellKnownPath + "/security.txt": showSecurityContact,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
-		// Only Explain reads the scope: publicStages check neither token nor scope.
+		// The scope is only for Explain: publicStages check neither token nor scope.
 		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: anyToken, Handle: handle}
 		handler := handlerFor(g.bind(row, publicStages))
 		e.GET(path, handler)
@@ -49,8 +49,8 @@ func showPage(r *Request) (Reply, error) {
 	return Reply{page: &page}, nil
 }
 
-// contactExpiry is the time for which security.txt is valid. RFC 9116 recommends less than a year.
-// It is counted from today, because the contact is that of the current configuration.
+// contactExpiry is the time for which security.txt is valid, counted from today, because the
+// contact comes from the current configuration. RFC 9116 recommends less than a year.
 const contactExpiry = 90 * 24 * time.Hour
 
 // showSecurityContact returns the contact for reports of vulnerabilities (RFC 9116), or a 404 if

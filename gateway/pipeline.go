@@ -23,7 +23,7 @@ import (
 type stage struct {
 	name   string
 	check  func(g *Gateway, r *Request) error
-	traced bool // it may call another service, so it has a span
+	traced bool // the stage may call another service, so it has a span
 }
 
 // Names of stages in traces and explanations.
@@ -91,8 +91,7 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		r := g.getRequest(c, rt)
 		defer g.putRequest(r)
-		// time.Now and not the injected clock, because gRPC compares the deadline with the real
-		// time.
+		// The deadline is not from the injected clock, because gRPC compares it with the real time.
 		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
 		r.ctx, r.base = ctx, ctx
 		defer r.markIdle()
@@ -102,8 +101,10 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 
 		reply, err := r.run()
 		resp := r.makeResponse(reply, err)
-		ctx.large.Done() // a client that does not read delays no other large response,
-		g.releaseSlot(r) // and holds memory, but no slot
+		// While its response is written, a request holds memory, but neither a slot nor its part of
+		// the large-response limit.
+		ctx.large.Done()
+		g.releaseSlot(r)
 		g.observe(r, resp)
 		if resp.status != statusClientClosed {
 			if cut := r.response.Send(resp.status, resp.body, resp.shared); cut.Cause != "" {
@@ -114,32 +115,32 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 			g.options.Refunds.add(r.pendingRefund)
 		}
 		if resp.status == statusClientClosed {
-			// net/http would send an empty 200, which reaches a client that only closed its sending
-			// side.
+			// Otherwise net/http would send an empty 200. A client that has closed only its sending
+			// side would receive it.
 			panic(http.ErrAbortHandler)
 		}
 	}
 }
 
-// A requestContext has the deadline of a request but no timer, which would cost as much as all
-// stages together. Each call of a service has a timer (backendclient) that ends before the
-// deadline. The context also collects the time that the request waited for other services.
+// A requestContext has the deadline of a request, but no timer: a timer would cost as much as all
+// stages together, and each call of a service has one, which ends before the deadline
+// (backendclient). The context also collects the time that the request waits for other services.
 type requestContext struct {
 	context.Context // of the connection; it ends when the client disconnects
 	deadline        time.Time
 	bodyTime        time.Duration // in which the body arrived
 	timings         timings.Timings
-	large           backendclient.LargeResponse // its turn, from when a service sends it until the response is made
+	large           backendclient.LargeResponse // from when a service sends a large response until the response is made
 
-	// headerValues has the values of response headers that are specific to this request. They are
-	// not in the Request, because net/http reads them after the handler, when the Request may
-	// already serve another client.
+	// headerValues has the values of the response headers that differ by request. They are not in
+	// the Request, because net/http reads them after the handler, when the Request may already be
+	// reused.
 	headerValues [maxHeaderValues]string
 	numValues    int // used elements of headerValues
 }
 
-// addBodyTime moves the deadline by the time in which the body arrived: a slow client does not
-// shorten the call of the service. It must be called before that call.
+// addBodyTime moves the deadline by the time in which the body arrived, so that a slow client does
+// not shorten the call of the service. It must be called before the call.
 func (c *requestContext) addBodyTime(took time.Duration) {
 	c.bodyTime = took
 	c.deadline = c.deadline.Add(took)
@@ -234,7 +235,7 @@ func limiterUnavailable(err error) *Problem {
 	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err)).withCause(causeLimiterUnavailable)
 }
 
-// checkRoute rejects requests that match no row, and those whose path is not normalized
+// checkRoute rejects a request that matches no row or whose path is not normalized
 // (docs/integrate/contract.md, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
 	u := r.http().URL
@@ -252,7 +253,7 @@ func (g *Gateway) checkRoute(r *Request) error {
 }
 
 // isNormalized reports whether the path has no empty segment, no dot segment and no unnecessary
-// escape, such as an encoded slash. Path parameters would accept them.
+// escape, such as an encoded slash. Without this check, path parameters would match all of these.
 func isNormalized(u *url.URL) bool {
 	if u.RawPath != "" { // the client did not escape the path as net/url does
 		return false
@@ -279,7 +280,7 @@ func (g *Gateway) getRequest(c *gin.Context, rt *boundRoute) *Request {
 	r, _ := g.requests.Get().(*Request) // the pool has no other type
 	r.gin, r.route, r.start = c, rt, g.options.Clock()
 	r.response.Begin(c.Writer, c.Request, r)
-	r.id = requestID(c.Request.Header["X-Request-Id"], g.options.TokenPrefix, r.start)
+	r.id = requestID(c.Request.Header["X-Request-Id"], g.options.LiveTokenPrefix, r.start)
 	return r
 }
 

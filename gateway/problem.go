@@ -19,7 +19,7 @@ import (
 type Problem struct {
 	Status     int
 	Code       string            // stable; clients branch on it
-	Text       string            // may change between releases; one per code for a 5xx
+	Text       string            // may change between releases; all 5xx with a code have the same
 	Details    map[string]string // always set for 403 and 422, else nil
 	RetryAfter time.Duration     // 0 for no Retry-After
 	Header     http.Header       // additional headers, for example Allow; may be nil
@@ -111,7 +111,7 @@ func notFound(err error) *Problem {
 	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", err: err}
 }
 
-// noRoute is the response to a path without a route. Its text differs from that of a missing
+// noRoute is the response to a path without a route. Its text differs from the text for a missing
 // resource.
 func noRoute(path string) *Problem {
 	p := notFound(errNoRoute).withCause(causeRoute)
@@ -132,8 +132,8 @@ func methodNotAllowed(allow string) *Problem {
 	}
 }
 
-// conflict is the response to a request that the service did not execute because of another one,
-// which has the same key if this one has one.
+// conflict is the response if another request is in progress: one with the same Idempotency-Key if
+// hasKey, else any other change.
 func conflict(hasKey bool, retryAfter time.Duration, err error) *Problem {
 	text := "another change is in progress; repeat the request in a moment"
 	if hasKey {
@@ -173,8 +173,8 @@ func unsupportedMediaType() *Problem {
 	}
 }
 
-// unsupportedCoding is the response to a body with a Content-Encoding. The text repeats the
-// client's coding only if it can be the name of one.
+// unsupportedCoding is the response to a body with a Content-Encoding. The text repeats what the
+// client sent only if it can be the name of a coding.
 func unsupportedCoding(coding string) *Problem {
 	text := "the request body must have no Content-Encoding"
 	if decode.VisibleASCII(coding, maxCodingLen) {
@@ -223,8 +223,8 @@ func timedOut(err error) *Problem {
 	}
 }
 
-// statusClientClosed is the status in logs and metrics of a request whose client disconnected
-// before the response. It is never sent.
+// statusClientClosed is the status of a request whose client disconnected before the response. It
+// is in logs and metrics, and never sent.
 const statusClientClosed = 499
 
 func clientClosed(err error) *Problem {

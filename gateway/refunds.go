@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxQueuedRefunds is sufficient for nine seconds of 500 failed requests per second while each
-	// refund takes 50 ms, the default timeout of a call to Redis.
+	// maxQueuedRefunds is sufficient for nine seconds with 500 failed requests per second, even if
+	// each refund takes 50 ms, the default timeout of a call to Redis.
 	maxQueuedRefunds = 4096
 	// refundWorkers is the number of concurrent refunds. It limits the connections to Redis that
 	// refunds use.
@@ -32,9 +32,9 @@ type RefundsOptions struct {
 	Lines   LineLimit    // of log lines for failed refunds; nil for no limit
 }
 
-// Refunds sends the refunds of failed requests to the limiter, after their responses. The Gateways
-// of a process share one, so that a reload loses no refund. Failed refunds are counted and logged
-// but not retried, because the store may have made a refund whose response was lost.
+// Refunds sends the refunds of failed requests to the limiter, after their responses. All Gateways
+// of a process share one Refunds, so that a reload loses no refund. A failed refund is counted and
+// logged, but not retried: the store may have executed it, although its response was lost.
 type Refunds struct {
 	limiter Limiter
 	metrics *Metrics
@@ -80,9 +80,9 @@ func (f *Refunds) add(r *refund) {
 	}
 }
 
-// Run sends queued refunds until ctx ends. For at most RefundFlushTimeout longer, it sends those
-// that are still queued. It drops the rest, and returns nil. The limiter must return from Refund
-// when its context ends.
+// Run sends queued refunds until ctx ends. Then it sends the refunds that are still queued, for at
+// most RefundFlushTimeout, drops the rest, and returns nil. The limiter must return from Refund
+// when the context of the call ends.
 func (f *Refunds) Run(ctx context.Context) error {
 	callCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -140,15 +140,16 @@ func (f *Refunds) drop(r *refund, reason string, err error) {
 	}
 }
 
-// isRefunded reports whether a failed request is refunded: after each 5xx, except for a message
-// that was too large, which a client could otherwise repeat without limit.
+// isRefunded reports whether a failed request is refunded. Each 5xx is, except the one for a
+// service's response that is too large: with a refund, a client could cause such responses without
+// limit.
 func isRefunded(p *Problem) bool {
 	call, isCall := errors.AsType[*backendclient.Error](p.err)
 	return p.Status >= http.StatusInternalServerError && !(isCall && call.TooLarge)
 }
 
-// scheduleRefund removes the failed request from the usage in the response, and marks its decision
-// to be refunded after the response (docs/integrate/contract.md, "Rate limits").
+// scheduleRefund removes the failed request from the usage in the response's headers, and schedules
+// a refund after the response (docs/integrate/contract.md, "Rate limits").
 func (r *Request) scheduleRefund() {
 	if r.limitSet == nil || !r.decision.Allowed {
 		return

@@ -27,9 +27,9 @@ type Request struct {
 	base          *requestContext // ctx, or its parent while a stage has a span
 	id            string
 	start         time.Time
-	holdsSlot     bool       // it holds an in-flight slot
+	holdsSlot     bool       // the request holds an in-flight slot
 	shed          bool       // refused, because no in-flight slot was free
-	busy          Connection // marked as busy, from authenticate on; nil if the server does not track connections
+	busy          Connection // the connection while this request marks it as busy, else nil
 	principal     *authn.Principal
 	pathID        string              // the id in the path, in lower case; set by handle
 	refused       *authn.RefusedError // set if the token is revoked or has expired
@@ -43,11 +43,11 @@ type Request struct {
 	line          [15]slog.Attr // buffer for the log line
 }
 
-// maxHeaderValues is the maximal number of headers in a response whose values differ by request.
+// maxHeaderValues is the maximum number of headers in a response whose values differ by request.
 const maxHeaderValues = 8
 
-// Context returns the context for calls. It ends when the client disconnects. It has the deadline
-// of the request, which each call enforces.
+// Context returns the context for calls of services. It ends when the client disconnects. It does
+// not end at the request's deadline, which it has: each call enforces the deadline.
 func (r *Request) Context() context.Context { return r.ctx }
 
 // Team returns the id of the token's team.
@@ -64,8 +64,8 @@ func (r *Request) TokenID() string {
 // Connection implements [responses.Recipient].
 func (r *Request) Connection() responses.Connection { return ConnectionOf(r.http().Context()) }
 
-// caller returns the ids of the token and its team for logs and traces, also if the token is
-// revoked or has expired. They are "" if not known.
+// caller returns the ids of the token and its team for logs and traces, even if the token is
+// revoked or has expired. Ids that are not known are "".
 func (r *Request) caller() (teamID, tokenID string) {
 	switch {
 	case r.principal != nil:
@@ -76,9 +76,9 @@ func (r *Request) caller() (teamID, tokenID string) {
 	return "", ""
 }
 
-// handle calls the handler of the route. An id in the path that is not a UUID is a 404
-// (docs/integrate/contract.md, "Requests"), except for OPTIONS, whose response depends on the form
-// of the path only.
+// handle calls the handler of the route. If the id in the path is not a UUID, it returns a 404
+// (docs/integrate/contract.md, "Requests"), except for OPTIONS: its response depends only on the
+// template of the path.
 func (r *Request) handle() (Reply, error) {
 	if sent, hasID := r.gin.Params.Get("id"); hasID && r.route.Method != http.MethodOptions {
 		var ok bool

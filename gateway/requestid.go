@@ -10,12 +10,13 @@ import (
 	"opsgate/gateway/decode"
 )
 
-// maxRequestIDLen is the maximal length of a client's request id (docs/integrate/contract.md,
+// maxRequestIDLen is the maximum length of a client's request id (docs/integrate/contract.md,
 // "Caching").
 const maxRequestIDLen = 128
 
-// requestID returns the client's id if it sent exactly one valid id, else a new one. An id that
-// contains a token is not valid, because ids are logged, traced and sent to services.
+// requestID returns the client's id if the client sent exactly one valid id, and otherwise a new
+// id. An id that contains a token is not valid, because ids are logged, traced and sent to
+// services.
 func requestID(sent []string, tokenPrefix string, now time.Time) string {
 	if len(sent) == 1 && decode.VisibleASCII(sent[0], maxRequestIDLen) &&
 		(tokenPrefix == "" || !strings.Contains(sent[0], tokenPrefix)) {
@@ -24,8 +25,8 @@ func requestID(sent []string, tokenPrefix string, now time.Time) string {
 	return newRequestID(now)
 }
 
-// newRequestID returns a UUIDv7 (RFC 9562, section 5.7). It is not a secret, so its random bits
-// come from the runtime's per-thread generator: google/uuid takes a lock that all requests would
+// newRequestID returns a UUIDv7 (RFC 9562, section 5.7). The id is not a secret, so its random bits
+// come from the runtime's per-thread generator. google/uuid would take a lock that all requests
 // share.
 func newRequestID(now time.Time) string {
 	const version, variant = 0x7 << 12, 0x2 << 62

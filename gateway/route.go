@@ -19,19 +19,18 @@ type Route struct {
 	Method  string        // GET rows also serve HEAD
 	Path    string        // template, as /v1/servers/:id
 	Scope   authn.Scope   // required scope; anyToken if any token is sufficient
-	Service string        // internal service that it calls: fleet, monitoring, incident or audit; "" for none
+	Service string        // internal service that the handler calls: fleet, monitoring, incident or audit; "" for none
 	Fields  []string      // query parameters of a GET, body fields of a POST
 	Timeout time.Duration // 0 for the gateway's default
 	Handle  Handler
 
-	// Deprecated and Sunset are the time from which the operation is deprecated and the time after
-	// which it may be removed, for the headers of the same names. Both are zero for an operation
-	// that stays.
+	// The operation is deprecated from Deprecated on, and may be removed after Sunset. Responses
+	// have headers of the same names. Both are zero for an operation that stays.
 	Deprecated, Sunset time.Time
 }
 
-// anyToken is the scope of an operation that requires none. It is explicit, so that an empty scope
-// is an error.
+// anyToken is the scope of an operation that requires none. An empty Scope is an error, so that
+// none is forgotten.
 const anyToken authn.Scope = "*"
 
 // A Handler decodes a request and calls its service. It does not access the HTTP response.
@@ -44,7 +43,7 @@ type View func(w *jsonw.Writer)
 type Reply struct {
 	View          View
 	NextCursor    string // for the Link header of a page that is not the last
-	CursorIgnored bool   // the cursor was not recognized, so this is the first page
+	CursorIgnored bool   // the service did not recognize the cursor, so this is the first page
 	Replayed      bool   // this is the stored response for an Idempotency-Key
 
 	allow    string        // Allow header of a response to OPTIONS

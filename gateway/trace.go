@@ -21,8 +21,8 @@ type Tracer interface {
 type Trace interface {
 	// IDs returns the ids of the trace and of the request's span, in hex.
 	IDs() (traceID, spanID string)
-	// StartSpan starts a span within the request. The returned function ends it; failure is the
-	// code of the error if that is a 5xx, else "".
+	// StartSpan starts a span within the request. The returned function ends the span; failure is
+	// the code of the error for a 5xx, else "".
 	StartSpan(ctx context.Context, name string) (context.Context, func(failure string))
 	// End ends the request's span. The status is 0 if no response was sent; failure is as for
 	// StartSpan.
@@ -73,7 +73,7 @@ func (r *Request) runStage(s *stage) error {
 	return err
 }
 
-// stageFailure returns the code of a stage's error if that is a 5xx, else "".
+// stageFailure returns the code of a stage's error for a 5xx, else "".
 func (r *Request) stageFailure(err error) string {
 	if err == nil {
 		return ""

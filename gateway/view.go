@@ -13,7 +13,7 @@ import (
 
 type encoder[M any] func(w *jsonw.Writer, m *M)
 
-// one returns the view of a single resource. A response of a service without the resource violates
+// one returns the view of a single resource. A service that responds without the resource violates
 // its contract.
 func one[M any](m *M, encode encoder[M]) View {
 	return func(w *jsonw.Writer) {
@@ -61,8 +61,8 @@ func array[M any](w *jsonw.Writer, name string, ms []*M, encode encoder[M]) {
 	w.EndArray()
 }
 
-// rows writes the elements of an array. It ends at the first that breaks the contract, which the
-// error names.
+// rows writes the elements of an array. It ends at the first element that violates the contract.
+// The error names this element.
 func rows[M any](w *jsonw.Writer, ms []*M, encode encoder[M]) {
 	if w.Err() != nil {
 		return
@@ -83,7 +83,7 @@ func idOf(m any) string {
 	return "without id"
 }
 
-// atMost fails a view that has more rows than the request asked for.
+// atMost fails a view with more rows than the request asked for.
 func atMost[M any](w *jsonw.Writer, ms []*M, limit int32) {
 	if len(ms) > int(limit) {
 		w.Fail("", fmt.Sprintf("%d rows, and %d were asked for", len(ms), limit))
@@ -116,8 +116,8 @@ func writeCount(w *jsonw.Writer, name string, n int64) {
 	w.Int(name, n)
 }
 
-// writeTime writes a time, which must not be one that programs store for none: the zero time of
-// Unix or of Go.
+// writeTime writes a time. It must not be the zero time of Unix or of Go, which programs store
+// instead of no time.
 func writeTime(w *jsonw.Writer, name string, t *timestamppb.Timestamp) {
 	const firstOfYear1 = -62135596800
 	if t != nil && t.GetNanos() == 0 && (t.GetSeconds() == 0 || t.GetSeconds() == firstOfYear1) {

@@ -11,15 +11,15 @@ import (
 	"opsgate/gateway/decode"
 )
 
-// maxViolationText is the maximal number of characters of a description in a response
+// maxViolationText is the maximum number of characters of a description in a response
 // (docs/integrate/contract.md, "Errors").
 const maxViolationText = 200
 
 var errNoViolation = errors.New("the rejection names no field")
 
-// checkViolations returns an error if a service that rejects a request as invalid names no field,
-// or one that is not the route's. The client cannot correct that, and the description may contain
-// internals, so the response is a 500.
+// checkViolations returns an error if a service rejects a request as invalid, but names no field,
+// or a field that the route does not have. The response is a 500, because the client cannot correct
+// such a field, and its description may contain internals.
 func checkViolations(e *backendclient.Error, row *Route) error {
 	if len(e.Violations) == 0 {
 		return fmt.Errorf("%w: %w", e, errNoViolation)
@@ -32,8 +32,8 @@ func checkViolations(e *backendclient.Error, row *Route) error {
 	return nil
 }
 
-// detailsOf returns the descriptions of violations by the API's field names, the first one of each
-// field, within the limits of a response.
+// detailsOf returns the descriptions of violations by the API's field names, within the limits of a
+// response. A field with several violations has the first description.
 func detailsOf(violations []backendclient.Violation, row *Route) map[string]string {
 	details := make(map[string]string, len(violations))
 	for _, v := range violations {
@@ -44,9 +44,9 @@ func detailsOf(violations []backendclient.Violation, row *Route) map[string]stri
 	return decode.Details(details)
 }
 
-// fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters
-// are not fields, because an unknown id is a 404, and neither is a cursor, which is never an error
-// (docs/integrate/contract.md, "Lists and pages").
+// fieldOf returns the field of a violation, or "" if the route has no such field. A path parameter
+// is not a field, because an unknown id is a 404. A cursor is not one, because no cursor is an
+// error (docs/integrate/contract.md, "Lists and pages").
 func (r *Route) fieldOf(v backendclient.Violation) string {
 	name, _, _ := strings.Cut(v.Field, ".")
 	name, _, _ = strings.Cut(name, "[")

@@ -18,8 +18,8 @@ const maxIdempotencyKeyLen = 255
 // otherwise a misspelled optional field would count as absent. The zero Body is empty. A Body can
 // be used for many requests, one after the other.
 type Body struct {
-	TokenPrefix string // prefix of live tokens; a name that contains it is cut after it in problems
-	Dropped     func() // called by Finish when the body is not needed any more; nil for nothing
+	LiveTokenPrefix string // prefix of live tokens; a problem repeats a name only up to its end
+	Dropped         func() // called by Finish when the body is not needed any more; nil for nothing
 
 	reader    jsonReader
 	header    http.Header
@@ -76,8 +76,8 @@ func (b *Body) Finish() error {
 }
 
 // maxSpace is the number of white space characters that may surround a text in addition to its
-// limit. Text rejects a literal without decoding it if it is longer than limit+maxSpace characters
-// could be, each of them escaped.
+// limit. Text rejects a literal without decoding if it is longer than limit+maxSpace escaped
+// characters.
 const maxSpace = 1000
 
 // Text returns a required text of 1 to limit characters (see textProblem), without the white space
@@ -212,8 +212,8 @@ func (b *Body) shortText(name, problem string) (string, bool) {
 	return text, ok
 }
 
-// shortTextOf returns the text of an encoded string. It rejects, without decoding it, a literal
-// that is too long for 36 escaped characters, the length of a UUID; no enum value is longer. The
+// shortTextOf returns the text of an encoded string. It rejects a literal without decoding if it is
+// longer than 36 escaped characters: a UUID has 36 characters, and no enum value has more. The
 // caller rejects other texts that are too long.
 func shortTextOf(literal []byte) (string, bool) {
 	const longest = len(`""`) + 36*len(`\u0000`)

@@ -77,7 +77,7 @@ func TestLengthOfTextsIsLimited(t *testing.T) {
 }
 
 func TestUnknownFieldsShowNoToken(t *testing.T) {
-	b := Body{TokenPrefix: "ops_live_"}
+	b := Body{LiveTokenPrefix: "ops_live_"}
 	b.Reset(nil, []string{"title"})
 	b.Parse([]byte(`{"title": "t", "by \u006fps_live_secret": 1, "ops_live": 2}`))
 	problem, _ := errors.AsType[*Error](b.Finish())

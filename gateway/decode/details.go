@@ -31,9 +31,9 @@ const (
 	maxDetailName  = 64      // characters
 )
 
-// Details returns problems by parameter, header or field, and those of unknown fields, within the
-// limits of a response: problems come first, sorted by name, then unknown fields in their order.
-// Long names are truncated, and details beyond the limits are dropped.
+// Details returns the problems of parameters, headers and fields, and a problem for each unknown
+// field, by name. Problems are added first, sorted by name, then unknown fields in their order.
+// Long names are truncated. Details past the limits of a response are dropped.
 func Details(problems map[string]string, unknown ...string) map[string]string {
 	d := details{texts: make(map[string]string, min(len(problems)+len(unknown), maxDetails)), size: len("{}")}
 	for _, name := range slices.Sorted(maps.Keys(problems)) {

@@ -30,9 +30,8 @@ var (
 )
 
 // readObject parses the JSON object in data. It keeps the values of the route's fields, and the
-// names of up to maxDetails other fields. The error describes data that is not an object. The cost
-// is linear in the size of data: parsing ends at a limit, and names that are not kept are not
-// allocated.
+// names of up to maxDetails other fields. Its error describes why data is not an object. The cost
+// is linear in the size of data: parsing ends at a limit, and other names are not allocated.
 func (b *Body) readObject(data []byte) error {
 	if err := checkEncoding(data); err != nil {
 		return err
@@ -103,8 +102,8 @@ func (b *Body) readFields() error {
 	return r.describe(err)
 }
 
-// addField records the value of a field, or a problem with its name. The value is nil if the limit
-// of values was reached in it.
+// addField records the value of a field, or a problem with the field's name. The value is nil if
+// parsing reached the limit of values within it.
 func (b *Body) addField(literal, value []byte) {
 	switch f := b.field(literal); {
 	case f != nil && value == nil:
@@ -145,11 +144,11 @@ const longestEscape = len(`\ud83d\ude00`)
 // decode the rest of the literal.
 func (b *Body) detailName(literal []byte) string {
 	var buf [len(`"`) + maxDetailName*longestEscape]byte
-	// the error is that of an incomplete literal
+	// AppendUnquote returns an error because the literal is incomplete.
 	text, _ := jsontext.AppendUnquote(buf[:0], literal[:min(len(literal), len(buf))])
 	name := FirstChars(string(text), maxDetailName)
-	if before, _, isToken := strings.Cut(name, b.TokenPrefix); isToken && b.TokenPrefix != "" {
-		return before + b.TokenPrefix + "…"
+	if before, _, isToken := strings.Cut(name, b.LiveTokenPrefix); isToken && b.LiveTokenPrefix != "" {
+		return before + b.LiveTokenPrefix + "…"
 	}
 	return name
 }
@@ -167,8 +166,8 @@ func textOf(literal []byte) (text string, valid bool) {
 // A jsonReader reads values within the limits of a body. It is reused, because a Decoder allocates.
 type jsonReader struct {
 	decoder jsontext.Decoder
-	// over data; a Decoder reads it in place: its values are slices of data, which stay valid after
-	// the next read
+	// input is a buffer over data. The Decoder reads a Buffer in place, so its values are slices of
+	// data and remain valid after its next read.
 	input     bytes.Buffer
 	data      []byte
 	remaining int // values that may still be read
@@ -265,7 +264,7 @@ func (r *jsonReader) mistake(err error) int {
 		return len(r.data) // it ends too early, for example in a number, whose beginning the Decoder reports
 	}
 	at := max(int(syntax.ByteOffset), next)
-	// in a string, it reports the backslash: skip the valid part
+	// For an invalid escape in a string, the Decoder reports the backslash: skip the valid part.
 	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' {
 		if at++; byteAt(r.data, at) == 'u' {
 			for at++; isHexDigit(byteAt(r.data, at)); at++ {

@@ -39,9 +39,9 @@ func (q *Query) Err() error {
 }
 
 // Unknown returns the names of the parameters that are not in known, each once, as a list of
-// strings (RFC 9651); "" if there are none. It returns the first maxUnknown, without those that are
-// empty, longer than maxUnknownNameLen, malformed, not printable ASCII, or with the prefix of
-// tokens in them. It allocates only for the names that it returns.
+// strings (RFC 9651); "" if there are none. It returns the first maxUnknown names. It omits a name
+// that is empty, longer than maxUnknownNameLen, malformed or not printable ASCII, or contains the
+// prefix of tokens. It allocates only for the names that it returns.
 func (q *Query) Unknown(known []string, tokenPrefix string) string {
 	var names []string
 	for rest := q.raw; rest != "" && len(names) < maxUnknown; {
@@ -62,7 +62,7 @@ func (q *Query) Unknown(known []string, tokenPrefix string) string {
 }
 
 // appendString appends an encoded key as a string of RFC 9651, and reports whether Unknown returns
-// it.
+// the key.
 func appendString(b []byte, key string) ([]byte, bool) {
 	b = append(b, '"')
 	length := 0
@@ -103,8 +103,8 @@ func (q *Query) Text(name string) string {
 	return text
 }
 
-// Cursor returns the cursor. If the parameter cannot be a cursor, ignored is true; that is never an
-// error.
+// Cursor returns the cursor. If the parameter cannot be a cursor, ignored is true, and Err returns
+// no error for it.
 func (q *Query) Cursor() (cursor string, ignored bool) {
 	values, malformed := q.values("cursor")
 	if malformed || len(values) > 1 || len(values) == 1 && len(values[0]) > MaxCursorLen {
@@ -116,14 +116,14 @@ func (q *Query) Cursor() (cursor string, ignored bool) {
 	return values[0], false
 }
 
-// Time returns an RFC 3339 time, or def if the parameter is absent. An offset without a colon is
-// accepted, and one with a space in place of the +, because a + in a query is decoded as a space.
+// Time returns an RFC 3339 time, or def if the parameter is absent. It accepts an offset without a
+// colon, and an offset with a space instead of +, because a + in a query is decoded as a space.
 func (q *Query) Time(name string, def time.Time) time.Time {
 	text, given := q.single(name)
 	if !given {
 		return def
 	}
-	// an offset as ISO 8601 also has it
+	// ISO 8601 also allows an offset without a colon.
 	if i := len(text) - len("+0000"); i > 0 && strings.ContainsRune("+- ", rune(text[i])) {
 		text = text[:i+3] + ":" + text[i+3:]
 	}

@@ -80,7 +80,7 @@ func TestTrustInIncomingTraceContext(t *testing.T) {
 func TestATraceStateWithATokenIsDropped(t *testing.T) {
 	r := open(t, "http://127.0.0.1:1")
 	defer r.Close()
-	tracer := r.Tracer(tracing.Settings{Trust: tracing.TrustAlways, TokenPrefix: "ops_live_"})
+	tracer := r.Tracer(tracing.Settings{Trust: tracing.TrustAlways, LiveTokenPrefix: "ops_live_"})
 	for _, sampled := range []string{"00", "01"} {
 		for state, want := range map[string]string{"vendor=1": "vendor=1", "vendor=1,token=ops_live_x": "", "ops_live_x=1": ""} {
 			req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)

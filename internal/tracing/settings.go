@@ -25,8 +25,8 @@ type Settings struct {
 	Sample  float64 // fraction of the traces started here that are recorded, 0 to 1
 	Trust   Trust
 	Proxies []netip.Prefix
-	// TokenPrefix is the prefix of client tokens. A trace state that contains it is dropped.
-	TokenPrefix string
+	// LiveTokenPrefix is the prefix of client tokens. A trace state that contains it is dropped.
+	LiveTokenPrefix string
 }
 
 // trusts reports whether the trace context of the peer is continued.
@@ -45,7 +45,7 @@ func (s *Settings) trusts(remote string) bool {
 // withoutTokens drops a trace state with a token, which would reach the collector and every
 // service. A trusted proxy may forward one from a client.
 func (s *Settings) withoutTokens(parent trace.SpanContext) trace.SpanContext {
-	if s.TokenPrefix == "" || !strings.Contains(parent.TraceState().String(), s.TokenPrefix) {
+	if s.LiveTokenPrefix == "" || !strings.Contains(parent.TraceState().String(), s.LiveTokenPrefix) {
 		return parent
 	}
 	return parent.WithTraceState(trace.TraceState{})

@@ -41,13 +41,13 @@ type Options struct {
 	// MarkBusy exempts the connection of a request with verified credentials from eviction at the
 	// connection limit until markIdle is called.
 	MarkBusy func(context.Context) (markIdle func())
-	// TokenPrefix is the prefix of API tokens. A request that contains it in its URL or in
-	// X-Operator is rejected.
-	TokenPrefix   string
-	Host, Version string // of the machine and the program, for the page
-	Logger        *slog.Logger
-	RefusalLines  *logging.Lines   // limits the log lines about refused access; nil for no limit
-	Clock         func() time.Time // wall clock
+	// LiveTokenPrefix is the prefix of API tokens. A request whose URL or X-Operator contains it is
+	// rejected.
+	LiveTokenPrefix string
+	Host, Version   string // of the machine and the program, for the page
+	Logger          *slog.Logger
+	RefusalLines    *logging.Lines   // limits the log lines about refused access; nil for no limit
+	Clock           func() time.Time // wall clock
 }
 
 // Active is the active configuration with what was built from it.
@@ -115,7 +115,7 @@ func New(o Options) *Admin {
 	mux.HandleFunc("GET /admin/state", a.state)
 	mux.HandleFunc("GET "+pathPage+"{$}", func(w http.ResponseWriter, _ *http.Request) { a.page.serve(w) })
 	mux.HandleFunc("GET "+pathRunbooks+"{name}", runbook)
-	a.Handler = a.guard(rejectTokens(o.TokenPrefix, mux))
+	a.Handler = a.guard(rejectTokens(o.LiveTokenPrefix, mux))
 	return a
 }
 

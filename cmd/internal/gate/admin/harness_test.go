@@ -62,8 +62,8 @@ func options(tb testing.TB) Options {
 			return Active{Configuration: Configuration{Version: "0123456789ab", Since: noon, File: "opsgate.yaml"}, Loaded: &loaded, Policies: assigned, Gateway: g}
 		},
 		Clients: new(backendclient.Clients), Authenticator: tokens, Limits: limits, Busiest: heavyhitters.New(), Metrics: prometheus.NewRegistry(),
-		MarkBusy:    func(context.Context) func() { return func() {} },
-		TokenPrefix: tokenPrefix, Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return noon },
+		MarkBusy:        func(context.Context) func() { return func() {} },
+		LiveTokenPrefix: tokenPrefix, Logger: slog.New(slog.DiscardHandler), Clock: func() time.Time { return noon },
 	}
 }
 

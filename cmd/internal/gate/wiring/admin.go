@@ -24,8 +24,8 @@ func newAdmin(c common, d *dependencies, b *builder, a *activeConfig, public *ht
 			Token: settings.Token.Reveal(), MetricsToken: settings.MetricsToken.Reveal(),
 			ClientCertificates: settings.TLS.ClientCAFile != "", Listen: settings.Listen,
 		},
-		MarkBusy:    httpserver.MarkBusy,
-		TokenPrefix: clientTokenPrefix(c.Loaded.Config), Host: host, Version: c.Build.Version,
+		MarkBusy:        httpserver.MarkBusy,
+		LiveTokenPrefix: liveTokenPrefix(c.Loaded.Config), Host: host, Version: c.Build.Version,
 		Logger: c.Logger, RefusalLines: c.logs.adminRefusals, Clock: c.Clock,
 	})
 	return pages, c.registry.Register(pages)

@@ -28,8 +28,8 @@ type snapshot struct {
 	gateway  *gateway.Gateway
 }
 
-// snapshot builds the snapshot of a configuration. last is the active one, or nil. It changes
-// nothing. It returns an error if a setting of any part is invalid.
+// snapshot builds the snapshot of a configuration, or returns an error if a setting of any part is
+// invalid. last is the active snapshot, or nil. Neither last nor any part of the process changes.
 func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) (_ *snapshot, err error) {
 	s := &snapshot{
 		loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now,
@@ -57,7 +57,7 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 	options.TrustedProxies = prefixes(loaded.TrustedProxies)
 	options.TLS = loaded.TLS.CertFile != ""
 	options.PublicURL, options.SecurityContact = loaded.PublicURL, loaded.SecurityContact
-	options.TokenPrefix = clientTokenPrefix(loaded.Config)
+	options.LiveTokenPrefix = liveTokenPrefix(loaded.Config)
 	options.LogFailuresOnly = !loaded.Log.Access || loaded.Log.Level.Slog() > slog.LevelInfo
 	options.LogSkipFraction = 1 - loaded.Log.AccessSample.Fraction()
 	options.Tracer = newTracer(b.traces, loaded.Config)
@@ -65,16 +65,17 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 	return s, err
 }
 
-// activeConfig is the active configuration. It is
+// activeConfig is the active configuration. It
 //
-//   - the handler of the public API, under the active snapshot: ServeHTTP;
-//   - the collector of the metric of certificates: Describe, Collect;
-//   - what the admin pages show of the configuration: report.
+//   - handles the public API, under the active snapshot: ServeHTTP;
+//   - collects the metric of certificates: Describe, Collect;
+//   - returns what the admin pages show of the configuration: report.
 type activeConfig struct {
 	// A request loads the snapshot once, so it never uses parts of two configurations.
 	snapshot   atomic.Pointer[snapshot]
 	lastReload atomic.Pointer[admin.Reload]
-	// in use: files are read for each connection, also while a reload is refused
+	// the certificates in use: their files are read for each connection, also after a refused
+	// reload
 	certificates atomic.Pointer[[]config.Certificate]
 }
 
@@ -85,8 +86,8 @@ func newActiveConfig(first *snapshot) *activeConfig {
 	return a
 }
 
-// setCertificates sets the certificates that were read last, except those that are read only at the
-// start.
+// setCertificates replaces the certificates in use by the ones that were read last. It keeps the
+// certificates whose files are read only at the start.
 func (a *activeConfig) setCertificates(list []config.Certificate) {
 	list = config.KeepStartOnly(list, *a.certificates.Load())
 	a.certificates.Store(&list)
@@ -109,7 +110,7 @@ func (a *activeConfig) report() admin.Active {
 	}
 }
 
-// certificateDesc describes the metric of the ends of the certificates.
+// certificateDesc describes the metric of when certificates expire.
 func certificateDesc() *prometheus.Desc {
 	return prometheus.NewDesc("opsgate_tls_certificate_expiry_timestamp_seconds",
 		"When the certificate in use expires, by the key of its file: the earliest needed one of a chain, the latest of "+
@@ -120,7 +121,7 @@ func certificateDesc() *prometheus.Desc {
 // Describe implements [prometheus.Collector].
 func (a *activeConfig) Describe(descs chan<- *prometheus.Desc) { descs <- certificateDesc() }
 
-// Collect implements [prometheus.Collector]: it collects the ends of the certificates.
+// Collect implements [prometheus.Collector]: it collects when the certificates expire.
 func (a *activeConfig) Collect(metrics chan<- prometheus.Metric) {
 	for _, c := range *a.certificates.Load() {
 		metrics <- prometheus.MustNewConstMetric(certificateDesc(), prometheus.GaugeValue, float64(c.Ends.Unix()), c.Key)
@@ -143,6 +144,6 @@ func prefixes(networks []config.Network) []netip.Prefix {
 	return list
 }
 
-// clientTokenPrefix returns the prefix of the tokens of clients. Config.TokenPrefix is only its
-// beginning.
-func clientTokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }
+// liveTokenPrefix returns the prefix of the tokens of clients, such as ops_live_.
+// Config.TokenPrefix is its beginning: ops_.
+func liveTokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }

@@ -54,7 +54,7 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 	}
 	return tracer{p.Tracer(tracing.Settings{
 		Sample: c.Tracing.Sample.Fraction(), Trust: trust[c.Tracing.TrustParent], Proxies: prefixes(c.TrustedProxies),
-		TokenPrefix: clientTokenPrefix(c),
+		LiveTokenPrefix: liveTokenPrefix(c),
 	})}
 }
 
