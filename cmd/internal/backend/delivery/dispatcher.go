@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -61,7 +62,7 @@ type Dispatcher struct {
 	recurring *slog.Logger // of failures of the database
 
 	// abandon ends attempts and writes at once, for tests: what a kill of the process does.
-	abandon context.CancelFunc
+	abandon atomic.Pointer[context.CancelFunc]
 }
 
 // New returns a dispatcher for the deliveries in a store. It registers its metrics.
@@ -103,7 +104,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	d.abandon = abandon
+	d.abandon.Store(&abandon)
 	defer context.AfterFunc(ctx, func() {
 		select {
 		case <-work.Done():

@@ -9,8 +9,8 @@ import (
 // Kill ends attempts in progress and loses their results, as a kill of the process does. The
 // context of Run must have ended.
 func (d *Dispatcher) Kill() {
-	if d.abandon != nil { // nil while another dispatcher has the lock
-		d.abandon()
+	if abandon := d.abandon.Load(); abandon != nil { // nil while another dispatcher has the lock
+		(*abandon)()
 	}
 }
 

@@ -43,7 +43,7 @@ type running struct {
 	base  string // part of every configuration
 	file  string
 	files filereader.Reader
-	env   []string
+	env   atomic.Pointer[[]string]
 	log   testkit.Buffer
 	ahead atomic.Int64 // of the wall clock, in nanoseconds
 	loads atomic.Int64
@@ -69,10 +69,11 @@ func startHolding(t *testing.T, text string, variables ...string) *running {
 func startWith(t *testing.T, services *servicestest.Services, text string, variables ...string) *running {
 	t.Helper()
 	r := &running{
-		services: services, token: services.Token, file: filepath.Join(t.TempDir(), "opsgate.yaml"), env: variables,
+		services: services, token: services.Token, file: filepath.Join(t.TempDir(), "opsgate.yaml"),
 		base: fmt.Sprintf("listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\nupstreams:\n"+
 			"  fleet: &all {address: %q}\n  monitoring: *all\n  incident: *all\n  audit: *all\n  identity: *all\n", services.Address),
 	}
+	r.env.Store(&variables)
 	r.write(t, text)
 	loaded, err := r.load()
 	testkit.Must(t, err)
@@ -120,7 +121,7 @@ func (r *running) now() time.Time { return time.Now().Add(time.Duration(r.ahead.
 func (r *running) load() (config.Loaded, error) {
 	r.loads.Add(1)
 	return config.Load(config.Options{
-		Path: r.file, Environment: r.env, Now: r.now, Reader: &r.files,
+		Path: r.file, Environment: *r.env.Load(), Now: r.now, Reader: &r.files,
 		Flags: []config.Setting{{Key: "admin.listen", Value: "127.0.0.1:0", From: "--admin-listen"}},
 	})
 }

@@ -47,7 +47,7 @@ func TestGatewayThatStartsWithAWrongServiceIsNotReady(t *testing.T) {
 	if state := r.metric(t, `opsgate_readiness{state="not_ready"}`); state != "1" || !strings.Contains(r.unavailable(t), "identity") {
 		t.Errorf("not ready in the metrics: %q, unavailable: %q", state, r.unavailable(t))
 	}
-	r.env = nil
+	r.env.Store(new([]string))
 	testkit.Must(t, r.reload(t, limits(200)))
 	r.readiness(t, "ready")
 	r.mustAdmit(t, 200)
@@ -64,8 +64,7 @@ func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	stop := services.Serve(t, listener)
 	r := startWith(t, services, limits(100), "OPSGATE_UPSTREAMS_INCIDENT_ADDRESS="+address)
 	r.readiness(t, "ready")
-	good := r.env
-	r.env = []string{"OPSGATE_UPSTREAMS_INCIDENT_ADDRESS=" + onlyFleet(t, "127.0.0.1:0")}
+	good := r.env.Swap(&[]string{"OPSGATE_UPSTREAMS_INCIDENT_ADDRESS=" + onlyFleet(t, "127.0.0.1:0")})
 	refusal := "OPSGATE_UPSTREAMS_INCIDENT_ADDRESS: upstreams.incident.address: wrong service at this address: "
 	if err := r.reload(t, limits(200)); err == nil || !strings.Contains(err.Error(), refusal) {
 		t.Errorf("got %v", err)
@@ -74,7 +73,7 @@ func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	if lines := r.lines("wrong service at this address"); len(lines) > 0 {
 		t.Errorf("a refused address is logged as one in use: %v", lines)
 	}
-	r.env = good
+	r.env.Store(good)
 	testkit.Must(t, r.reload(t, limits(200)))
 	r.readiness(t, "ready")
 
