@@ -15,15 +15,15 @@ const (
 	// net/http keeps.
 	StreamWindow = 64 << 10
 	// streamCost is accounted for an HTTP/2 stream whose body arrives, in addition to the buffer of
-	// the body: for the window, the stack of the goroutine and the stream. Over HTTP/1.1 these are
-	// part of the memory of the connection.
+	// the body: for the window, the stack of the goroutine and the stream. Over HTTP/1.1 the
+	// connection has this memory anyway.
 	streamCost = StreamWindow + 16<<10
 )
 
 // arrivingBodies accounts the memory of request bodies, from when they arrive until they are
-// decoded. Each team has a share of this memory (package shares). A body that needs more than the
-// share waits, unread, until earlier bodies have ended. An HTTP/2 stream past the share of its team
-// is refused, because a stream uses memory even while its body waits.
+// decoded. Each team has a share of this memory (package shares). A body that needs more than is
+// free for its team waits, unread, until earlier bodies have ended. An HTTP/2 stream past the share
+// of its team is refused, because a stream uses memory even while its body waits.
 //
 // If the bodies of a team together reach its share, all of them would wait for each other. So one
 // body at a time, in the whole gateway, may exceed the share of its team.

@@ -16,7 +16,7 @@ func (g *Gateway) newEngine(handlerFor func(*boundRoute) gin.HandlerFunc) *gin.E
 	e.RedirectTrailingSlash = false
 	e.RedirectFixedPath = false
 	e.HandleMethodNotAllowed = true
-	e.ForwardedByClientIP = false // netaddr.ClientOf reads forwarding headers, all lines of them
+	e.ForwardedByClientIP = false // netaddr.ClientOf reads all lines of forwarding headers
 	// Gin matches the path as the client sent it, so an encoded slash is not a separator.
 	e.UseRawPath = true
 	e.UnescapePathValues = false

@@ -18,8 +18,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// An ExplainRequest describes a request, and what the authenticator, the limiter and the services
-// would return for it.
+// An ExplainRequest describes a request, and the results of the authenticator, the limiter and the
+// services for this request.
 type ExplainRequest struct {
 	Method string // "" for GET
 	Path   string // as a client sends it, including the query
@@ -37,7 +37,7 @@ type ExplainRequest struct {
 // An Explanation is the response to a described request, and the result of each check.
 type Explanation struct {
 	Answer Answer          `json:"answer"`
-	Checks []Check         `json:"checks"` // in order, including those after the first that failed
+	Checks []Check         `json:"checks"` // in order; the checks after a failed one are included
 	Route  *ExplainedRoute `json:"route"`  // null if no route matches
 }
 

@@ -205,7 +205,7 @@ func (g *Gateway) authenticate(r *Request) error {
 	return nil
 }
 
-// checkLimits requests a decision from the limiter. Each admitted request counts, whatever its
+// checkLimits requests a decision from the limiter. Each admitted request counts, with any
 // response, unless it is refunded.
 func (g *Gateway) checkLimits(r *Request) error {
 	p := r.principal

@@ -36,7 +36,7 @@ type field struct {
 	value []byte // nil if the body does not have it
 }
 
-// Reset begins the decoding of another body, whose route has these fields.
+// Reset begins the decoding of another body. fields are the fields of its route.
 func (b *Body) Reset(header http.Header, fields []string) {
 	b.reader.reset(nil)
 	clear(b.fields)

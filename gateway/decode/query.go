@@ -186,8 +186,8 @@ func (q *Query) once(name string) (value string, given bool) {
 	return "", false
 }
 
-// values returns the first two values of a parameter (two are a problem already), and reports
-// whether one of them is malformed.
+// values returns the first two values of a parameter, and reports whether one of the two is
+// malformed. More are not needed, because two values are a problem.
 func (q *Query) values(name string) (values []string, malformed bool) {
 	for rest := q.raw; rest != "" && len(values) < 2; {
 		var pair string

@@ -33,13 +33,13 @@ func textProblem(text string, limit int) string {
 	return ""
 }
 
-// bidiControl reports whether r is an embedding, an override, an isolate, or the end of one: with
-// those, a text is displayed in another order. Marks (U+061C, U+200E, U+200F) do not reorder text
-// and are allowed.
+// bidiControl reports whether r begins or ends an embedding, an override or an isolate, which
+// display a text in another order. Marks (U+061C, U+200E, U+200F) do not reorder text and are
+// allowed.
 func bidiControl(r rune) bool { return 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 }
 
-// visible reports whether a character by itself is visible. White space is not, and neither are the
-// characters that Unicode calls default-ignorable: joiners, fillers, selectors, tags and other
+// visible reports whether a character by itself is visible. White space is invisible, and so are
+// the characters that Unicode calls default-ignorable: joiners, fillers, selectors, tags and other
 // format characters.
 func visible(r rune) bool {
 	switch r {
@@ -84,7 +84,7 @@ func FirstChars(text string, n int) string {
 	return text
 }
 
-// oneOfProblem returns the problem of a text that is not one of the values: must be a, b or c.
+// oneOfProblem returns the problem of a text that is none of the values: "must be a, b or c".
 func oneOfProblem(values []string) string {
 	last := len(values) - 1
 	return "must be " + strings.Join(values[:last], ", ") + " or " + values[last]

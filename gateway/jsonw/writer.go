@@ -15,14 +15,15 @@ import (
 // API.
 var ErrUnrepresentable = errors.New("value cannot be represented in JSON")
 
-// A Writer appends one JSON document to a buffer. The zero Writer is ready for use. Field names are
-// not escaped, except by StringEscapedName: they must be literals of the program.
+// A Writer appends one JSON document to a buffer. The zero Writer is ready for use. Only
+// StringEscapedName escapes the field name; the names of other fields must be literals of the
+// program.
 type Writer struct {
 	buf []byte
 	err error
 }
 
-// Locate adds where the error is, unless there is none.
+// Locate adds a location to the error, if there is an error.
 func (w *Writer) Locate(where string) {
 	if w.err != nil {
 		w.err = fmt.Errorf("%s: %w", where, w.err)
@@ -44,7 +45,7 @@ func (w *Writer) Cap() int { return cap(w.buf) }
 // Err returns the first error, or nil. A document with an error must not be used.
 func (w *Writer) Err() error { return w.err }
 
-// Fail records an error, unless there is one.
+// Fail records an error, unless one is recorded.
 func (w *Writer) Fail(name, reason string) {
 	if w.err == nil {
 		w.err = fmt.Errorf("field %q: %s: %w", name, reason, ErrUnrepresentable)
@@ -188,8 +189,8 @@ func (w *Writer) key(name string) {
 }
 
 // separate writes a comma before a value, unless the value is the first in its object or array, or
-// follows a name. It looks at the last byte only: no value ends with an opening delimiter or a
-// colon, because a string ends with a quote.
+// follows a name. The last byte is sufficient to decide that: no value ends with an opening
+// delimiter or a colon, because a string ends with a quote.
 func (w *Writer) separate() {
 	if len(w.buf) == 0 {
 		return
@@ -203,7 +204,7 @@ func (w *Writer) separate() {
 
 // appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendString(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s) // the error is that of invalid UTF-8
+	b, _ = jsontext.AppendQuote(b, s) // it returns an error for invalid UTF-8
 	return b
 }
 

@@ -24,8 +24,8 @@ const (
 	// sent with one write. net/http alone makes a write for each 4 KiB.
 	maxBuffered = 32 << 10
 
-	// responseCost is accounted for each response beside its body: the stack of its goroutine, the
-	// stream and the writer of net/http.
+	// responseCost is accounted for each response in addition to its body: for the stack of its
+	// goroutine, and the stream and the writer of net/http.
 	responseCost = 16 << 10
 	// socketCost is the maximum that is accounted for a shared body: the part that the socket
 	// buffers.
@@ -128,7 +128,7 @@ type Cut struct {
 
 // Send writes the status, the headers that the writer has, and a body. shared states that the body
 // is in memory that outlives the response. Send accounts the response until it is written. It does
-// not account a response that net/http buffers, of which a connection has at most one.
+// not account a response that net/http buffers, because a connection has at most one such response.
 func (r *Response) Send(status int, body []byte, shared bool) Cut {
 	r.writer.WriteHeader(status)
 	if r.request.ProtoMajor == 1 && (len(body) <= MaxImplicitLength || r.request.Method == http.MethodHead) {

@@ -11,6 +11,8 @@
 // contain no data of the gateway. Nothing changes the gateway, except that an operator can reset
 // the limits of a token. The request path does no work for the package: traffic is sampled from the
 // process' own metrics into bounded memory, and the rest is read when a client asks.
+//
+// The folder runbooks has the pages of docs/operate/runbooks as HTML; runbooksgen generates them.
 package admin
 
 //go:generate go -C ../../../.. run ./cmd/internal/gate/admin/runbooksgen

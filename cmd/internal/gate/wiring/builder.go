@@ -10,10 +10,10 @@ import (
 	"opsgate/ratelimit/heavyhitters"
 )
 
-// A builder builds snapshots. It has what the gateways of all snapshots share: the parts that live
-// as long as the process.
+// A builder builds snapshots. It has the parts that live as long as the process, which the gateways
+// of all snapshots share.
 type builder struct {
-	options   gateway.Options // without those of the configuration
+	options   gateway.Options // without the options from the configuration
 	traces    *tracing.Provider
 	loadLimit *gateway.LoadLimit
 	refunds   *gateway.Refunds

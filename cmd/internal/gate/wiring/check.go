@@ -18,8 +18,8 @@ import (
 	"opsgate/ratelimit/membership"
 )
 
-// A Check finds what a gateway with the configuration would lack on this machine and in the
-// network.
+// A Check finds why a gateway with the configuration would not start on this machine, or not work
+// in this network.
 type Check struct {
 	Loaded config.Loaded
 	OK     func(key, what string) // called for what works, one call at a time
@@ -28,8 +28,8 @@ type Check struct {
 	problems config.Problems
 }
 
-// report records whether something that a key configures works. It is optional if the gateway
-// serves correctly without it.
+// report records whether what a key configures works. optional states that the gateway serves
+// correctly without it.
 func (c *Check) report(key, what string, err error, optional bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *Check) Machine(ctx context.Context) config.Problems {
 		if err == nil {
 			err = listener.Close()
 		}
-		// A running gateway may have the address. With a socket of systemd, no right to bind it is
-		// needed.
+		// A running gateway may use the address. With a socket of systemd, the gateway needs no
+		// right to bind it.
 		c.report(l.key, "binding the address", err, errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES))
 	}
 	return c.problems
@@ -93,7 +93,7 @@ func (c *Check) live(ctx context.Context) (err error) {
 	return nil
 }
 
-// redis does with Redis what a gateway does.
+// redis calls Redis as a gateway does.
 func (c *Check) redis(ctx context.Context, limits *redisLimits) {
 	membership.Check(ctx, limits.client, c.Loaded.RateLimit.Redis.KeyPrefix, func(what string, err error, optional bool) {
 		c.report("rate_limit.redis", what, err, optional)
@@ -133,7 +133,7 @@ func dialCollector(ctx context.Context, c config.Tracing) error {
 }
 
 // collectorProxy returns the proxy of the environment that the exporter uses for the endpoint, or
-// nil. That of gRPC is the one for https, with and without TLS.
+// nil. With and without TLS, gRPC uses the proxy for https.
 func collectorProxy(endpoint *url.URL) (*url.URL, error) {
 	target := *endpoint
 	if strings.HasPrefix(target.Scheme, "grpc") {

@@ -66,7 +66,7 @@ func (m *configMetrics) setActive(version string, now time.Time) {
 	m.successAt.Set(float64(now.UnixMilli()) / 1e3)
 }
 
-// setRefused sets the keys that the last reload was refused for. A key that is refused again keeps
+// setRefused sets the keys for which the last reload was refused. A key that is refused again keeps
 // its series.
 func (m *configMetrics) setRefused(keys []string) {
 	for _, key := range m.keys {

@@ -9,7 +9,7 @@ import (
 	"opsgate/internal/tracing"
 )
 
-// dependencies are what the gateway calls. They live as long as the process.
+// dependencies are the parts that the gateway calls. They live as long as the process.
 type dependencies struct {
 	traces        *tracing.Provider // nil if traces are disabled; its methods do nothing then
 	limiter       *limiter
@@ -17,7 +17,7 @@ type dependencies struct {
 	authenticator *authn.Authenticator
 }
 
-// newDependencies creates the dependencies, and waits for none of them. It adds their Close
+// newDependencies creates the dependencies without waiting for connections. It adds their Close
 // functions to opened.
 func newDependencies(c common, opened *closers) (*dependencies, error) {
 	c.Logger = c.logs.dependencies // in this copy of c only: it limits the lines of all dependencies

@@ -1,7 +1,7 @@
 // Package wiring builds a gateway from a configuration, and runs it. It is the only package that
-// connects the concrete gateway, authenticator, limiter and clients; these depend on each other
+// connects the concrete gateway, authenticator, limiter and clients, which depend on each other
 // only through interfaces. [Listen] reads from top to bottom: each part is built from parts that
-// exist. If two parts need each other, one of them gets the other when it runs.
+// exist. If two parts need each other, one of the two gets the other when it runs.
 //
 // [Listen] reports every error of a configuration before a request is served. At shutdown the
 // readiness page first reports that the gateway drains, and the gateway serves until load balancers

@@ -24,8 +24,7 @@ func (r *reloader) expire() {
 	r.apply(before, next)
 }
 
-// expired returns the expired assignments that are in the policies before but not in the policies
-// after.
+// expired returns the assignments in before that have expired and are not in after.
 func expired(before, after *ratelimit.Policies, now time.Time) (list []*ratelimit.Assignment) {
 	for _, a := range before.All() {
 		sameKey := func(b *ratelimit.Assignment) bool { return b.Key == a.Key }

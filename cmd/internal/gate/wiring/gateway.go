@@ -40,7 +40,7 @@ type Options struct {
 	Wrap func(http.Handler) http.Handler
 }
 
-// common is what all parts are built with.
+// common has the options and the registry with which all parts are built.
 type common struct {
 	Options
 
@@ -72,7 +72,7 @@ func newRegistry(build buildinfo.Info) *prometheus.Registry {
 	return registry
 }
 
-// withDefaults returns the options with defaults for those that are not set.
+// withDefaults returns the options, with defaults for options that are not set.
 func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -99,10 +99,10 @@ type Gateway struct {
 	opened        closers
 }
 
-// Listen builds a gateway and binds its listeners; connections wait until Run is called. It fails
-// if an address is in use, the configuration is invalid, or Options.Listener has another address
-// than the configured one, and then releases what it has opened. It does not wait for the internal
-// services.
+// Listen builds a gateway and binds its listeners. Connections wait until Run is called. Listen
+// does not wait for the internal services. It returns an error, and releases what it has opened, if
+// an address is in use, the configuration is invalid, or Options.Listener has another address than
+// the configured one.
 func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	var opened closers
 	defer func() {
@@ -160,7 +160,7 @@ func (g *Gateway) Address() net.Addr { return g.public.Addr() }
 // AdminAddress returns the address of the admin listener, with the port in use.
 func (g *Gateway) AdminAddress() net.Addr { return g.admin.Addr() }
 
-// closers release what was opened, the last one first.
+// closers release what was opened, in reverse order.
 type closers []func() error
 
 func (c *closers) add(closer func() error) { *c = append(*c, closer) }

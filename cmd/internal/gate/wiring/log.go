@@ -29,8 +29,8 @@ const (
 	dependencyLines    = 20 // of each text
 	dependencyInterval = 5 * time.Minute
 
-	// A file with thousands of mistakes causes a line for each, and a file that can be read only at
-	// times causes a reload at each change.
+	// A file with thousands of mistakes causes a line for each, and a file that is readable only
+	// sometimes causes a reload at each change.
 	reloadLines    = 100 // of each text
 	reloadInterval = time.Minute
 )

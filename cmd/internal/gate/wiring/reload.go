@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// pollEvery is the interval of looking at the files. A changed file is read again after
-	// settleFor.
+	// pollEvery is the interval at which files are checked for changes. A changed file is read
+	// again after settleFor.
 	pollEvery = 500 * time.Millisecond
 	settleFor = 50 * time.Millisecond
 	// retryEvery is the interval at which a refused configuration is read again without a change of
@@ -141,7 +141,7 @@ func (r *reloader) prepare(before *snapshot, loaded config.Loaded) (*snapshot, *
 	if err != nil {
 		return nil, nil, err
 	}
-	// last, so that no other step has to discard it
+	// This step is the last, so that no error of another step requires closing the connections.
 	change, err := r.parts.dependencies.clients.Prepare(upstreams(loaded.Upstreams))
 	if err != nil {
 		return nil, nil, upstreamProblems(loaded, err)

@@ -43,9 +43,8 @@ func (r *reloader) warn(warnings config.Problems) {
 	}
 }
 
-// reportRefused logs and counts a reload that failed, and returns its error. With
-// trigger.reportOnce, the same error as that of the last reload is not reported again. The caller
-// holds r.mu.
+// reportRefused logs and counts a refused reload, and returns its error. With trigger.reportOnce,
+// it does not report an error that the last reload also had. The caller holds r.mu.
 func (r *reloader) reportRefused(t trigger, err error) error {
 	failure := fmt.Errorf("reload the configuration: %w", err)
 	if t.reportOnce && err.Error() == r.lastErr {

@@ -23,7 +23,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stopTasks()
 	tasks, failedCtx := errgroup.WithContext(taskCtx)
 	for _, task := range g.tasks {
-		// not failedCtx: the others run until the drain has ended, even if one fails
+		// Tasks get no failedCtx: if one fails, the others run until the drain has ended.
 		tasks.Go(func() error { return task(taskCtx) })
 	}
 	// Refunds end after the requests, and the limiter after the refunds.
@@ -56,9 +56,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return err
 }
 
-// drain reports that the gateway drains, serves for the drain wait, and then ends the public
-// listener, whose requests have the grace period to end, and the admin listener. failedCtx ends if
-// a part fails; then drain does not wait.
+// drain reports that the gateway drains, and serves for the drain wait. If failedCtx ends, because
+// a part failed, it does not wait. Then it ends the public listener, whose requests have the grace
+// period to end, and the admin listener.
 func (g *Gateway) drain(failedCtx context.Context) error {
 	g.pages.Draining()
 	g.public.Drain()

@@ -38,7 +38,7 @@ func (p *reloadableParts) apply(c config.Loaded) {
 	p.level.Set(c.Log.Level.Slog())
 }
 
-// setAdminTokens applies the tokens of the admin listener, and logs which of them changed.
+// setAdminTokens applies the tokens of the admin listener, and logs which tokens changed.
 func (p *reloadableParts) setAdminTokens(c config.Admin) {
 	operators, metrics := c.Token.Reveal(), c.MetricsToken.Reveal()
 	operatorsChanged, metricsChanged := p.pages.SetTokens(operators, metrics)

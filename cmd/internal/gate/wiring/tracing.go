@@ -15,8 +15,8 @@ import (
 	"opsgate/internal/tracing"
 )
 
-// NewTracing returns the provider of the traces of a service, or nil if tracing is disabled. The
-// service is the gateway if it is "".
+// NewTracing returns the provider of the traces of a service, or nil if tracing is disabled. If
+// service is "", the service is the gateway.
 func NewTracing(o Options, service string, registry prometheus.Registerer) (*tracing.Provider, error) {
 	c := o.Loaded.Tracing
 	headers, err := c.HeaderValues()
@@ -33,8 +33,8 @@ func NewTracing(o Options, service string, registry prometheus.Registerer) (*tra
 	})
 }
 
-// collectorTLS returns the TLS configuration for the collector. It is nil without TLS, and if no
-// files are configured, so that the library uses its default.
+// collectorTLS returns the TLS configuration for the collector. It returns nil without TLS, and
+// also if no files are configured, so that the library uses its default.
 func collectorTLS(c config.Tracing) (*tls.Config, error) {
 	endpoint, err := url.Parse(c.Endpoint)
 	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") { // https or grpcs
