@@ -46,8 +46,8 @@ type Request struct {
 // maxHeaderValues is the maximum number of headers in a response whose values differ by request.
 const maxHeaderValues = 8
 
-// Context returns the context for calls of services. It ends when the client disconnects. It does
-// not end at the request's deadline, which it has: each call enforces the deadline.
+// Context returns the context for calls of services. It ends when the client disconnects. It has
+// the deadline of the request, but does not end at the deadline: each call enforces it.
 func (r *Request) Context() context.Context { return r.ctx }
 
 // Team returns the id of the token's team.

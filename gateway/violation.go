@@ -64,7 +64,7 @@ func (r *Route) fieldOf(v backendclient.Violation) string {
 // protoField returns the name of a field in the contract with the services: status_page_id for
 // statusPageId.
 func protoField(field string) string {
-	// The parameter limit is page_size in the contract. The gateway checks it itself, so a
+	// The parameter limit is page_size in the contract. The gateway checks limit itself, so a
 	// violation of page_size is a failure of the service.
 	if field == "action" {
 		return "action_prefix"
