@@ -92,22 +92,23 @@ build: ## Build the programs into bin, as released but with the symbols for debu
 SHORT := -short -p=4
 LONG  := -p=3
 
-# $(call tests,FLAGS,PROGRAMS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at
-# the same time, then ALONE, and names those of PROGRAMS that are missing. The slowest packages are
-# among the last of the alphabet: they begin first, so that the others fill the time in which they
-# wait.
+# $(call tests,FLAGS,PROGRAMS,SLOW) runs the tests of all modules with FLAGS beside those of SLOW,
+# then ALONE, and names those of PROGRAMS that are missing. SLOW waits most of the time for limits
+# and programs. The slowest packages are among the last of the alphabet: they begin first, so that
+# the others fill the time in which they wait.
 define tests
-	@flags="$(TEST_FLAGS)"; run() { \
+	@run() { \
 		echo "== tests of $$1"; \
 		(cd $$1 && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $$flags $(VET_FLAG) $(1) \
 			-timeout="$$2" "$${@:3}"); \
 	}; \
-	for module in $(CODE_MODULES); do \
-		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(NIGHTLY) $(3)) | sort -r); \
-	done; \
-	flags=; jobs=(); for folder in $(3); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
-	failed=; for job in "$${jobs[@]}"; do wait $$job || failed=1; done; [ -z "$$failed" ]; \
+	flags=; failed=; jobs=(); for folder in $(3); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
 	flags="$(TEST_FLAGS)"; \
+	for module in $(CODE_MODULES); do \
+		run $$module $(TEST_TIMEOUT) \
+			$$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(NIGHTLY) $(3)) | sort -r) || failed=1; \
+	done; \
+	for job in "$${jobs[@]}"; do wait $$job || failed=1; done; [ -z "$$failed" ]; \
 	run $(ALONE) $(ALONE_TIMEOUT)
 	@for program in $(2); do \
 		program=$${program%/*}; \
