@@ -186,7 +186,6 @@ func (l *listener) admit(next http.Handler) http.Handler {
 		}
 		select {
 		case calls <- struct{}{}:
-			defer func() { <-calls }()
 		default:
 			w.Header().Set("Retry-After", "1")
 			refuse(w, http.StatusServiceUnavailable, "The server is busy. Call the tool again in a few seconds.")
@@ -195,8 +194,37 @@ func (l *listener) admit(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		peer, _, _ := net.SplitHostPort(r.RemoteAddr)
 		r.Header.Set(headerForwardedFor, strings.Join(append(r.Header.Values(headerForwardedFor), peer), ", "))
-		next.ServeHTTP(w, r)
+		answer := &heldAnswer{header: w.Header(), status: http.StatusOK}
+		func() {
+			defer func() { <-calls }()
+			next.ServeHTTP(answer, r)
+		}()
+		answer.writeTo(w)
 	})
+}
+
+// A heldAnswer holds the answer to a call until the call has ended, so that clients that do not read
+// their answers do not use up the calls in progress.
+type heldAnswer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *heldAnswer) Header() http.Header { return a.header }
+
+func (a *heldAnswer) WriteHeader(status int) { a.status = status }
+
+func (a *heldAnswer) Write(p []byte) (int, error) { return a.body.Write(p) }
+
+// Flush implements [http.Flusher], which the handler requires.
+func (a *heldAnswer) Flush() {}
+
+// writeTo writes the answer. The client has messageTimeout to read it.
+func (a *heldAnswer) writeTo(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(messageTimeout)) // a connection has one
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes()) // fails only if the client has disconnected
 }
 
 // refuse answers with an error of the protocol, whose text libraries show the agent.

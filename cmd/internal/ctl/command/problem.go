@@ -39,7 +39,7 @@ var exitCodes = []exitCode{
 	{exitOK, "done"},
 	{exitFailed, "another failure"},
 	{exitUsage, "wrong usage, for example no token or an unknown flag"},
-	{exitUnauthorized, "the token is missing, malformed, unknown or revoked (401)"},
+	{exitUnauthorized, "the token is missing, malformed, unknown, revoked or expired (401)"},
 	{exitForbidden, "the token lacks a scope, or its team the plan (403)"},
 	{exitNotFound, "there is no such resource or path (404)"},
 	{exitInvalid, "the request is invalid (any other 4xx)"},

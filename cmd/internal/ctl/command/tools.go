@@ -203,8 +203,8 @@ func (p *problem) action() string {
 			"for each call.",
 		codeArguments:      correct,
 		"validation_error": correct,
-		"unauthorized": "Ask the user to give the configuration of this server a valid API token. A token file is read " +
-			"for each call; any other change needs a restart.",
+		"unauthorized": "Ask the user for a valid API token: this one is unknown, revoked or expired. It is in the " +
+			"configuration of the client or of this server. A token file is read for each call.",
 		"forbidden":    "Ask the user for a token with the scope, or for the plan, that details names.",
 		"not_found":    "Get a valid ID from a tool that lists, and call the tool again.",
 		"rate_limited": "Nothing was executed. Call the tool again after retryAfterSeconds.",
