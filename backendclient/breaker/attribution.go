@@ -12,7 +12,8 @@ type attribution struct {
 
 	successes latestStarts
 
-	// Failures since the latest success. The count restarts at the first failure that is shared.
+	// Failures since the latest success: at first of one team. When another team or the service
+	// fails too, the count restarts at 1 and shared is set.
 	failures int
 	since    time.Time // when the first of the failures was recorded
 	team     string    // of the first failure
@@ -26,7 +27,7 @@ func (a *attribution) succeeded(team string, start time.Time) {
 
 // failed adds a failure. counts reports whether the failure counts toward opening the breaker.
 // owner is the team if only its calls fail, "" if all teams are concerned. A failure of one team
-// counts only if no other team succeeded within the window.
+// counts only if no attempt of another team that started within the window has succeeded.
 func (a *attribution) failed(team string, ofService bool, start, now time.Time) (owner string, counts bool) {
 	if a.refutes(start) {
 		return "", ofService

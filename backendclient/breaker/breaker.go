@@ -26,8 +26,9 @@ const (
 	minOutage = 500 * time.Millisecond
 	// halfOpenSuccesses is the number of successes that close a half-open breaker.
 	halfOpenSuccesses = 3
-	// trialDivisor limits trials: while breakers are not closed, the attempts that they still allow
-	// use at most 1/trialDivisor of the service's slots.
+	// trialDivisor limits trials: the attempts that breakers which are not closed still allow use at
+	// most 1/trialDivisor of the service's slots. Attempts of other teams than the one that a
+	// breaker is open for are no trials.
 	trialDivisor = 10
 )
 
@@ -93,8 +94,8 @@ func (e *RefusedError) Error() string { return e.text }
 // A Breaker refuses attempts of a method after too many have failed: the failures of the service
 // reach a rate, or all attempts fail. It still allows attempts of teams without a failure in the
 // window, and one attempt of each failing team every OpenFor. Together these use at most a tenth of
-// the service's slots. If only one team makes attempts and they fail, the breaker refuses attempts
-// of that team only.
+// the service's slots. A breaker that is open for one team, whose calls alone fail, does not limit
+// the attempts of others.
 type Breaker struct {
 	service *Breakers
 	method  string

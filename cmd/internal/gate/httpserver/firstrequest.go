@@ -10,7 +10,8 @@ import (
 const (
 	// firstRequestTimeout is how long a shutdown waits for the first requests of connections.
 	// Clients also open connections in advance, which must not use up the grace period.
-	// http.Server.Shutdown also waits 5 s for connections without a request.
+	// http.Server.Shutdown closes such connections 5 s after they were opened, so that its wait does
+	// not follow this one.
 	firstRequestTimeout = 5 * time.Second
 	// firstRequestPoll is the interval at which a shutdown looks for unused connections.
 	firstRequestPoll = 2 * time.Millisecond

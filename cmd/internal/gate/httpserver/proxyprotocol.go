@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -70,8 +71,8 @@ func (p *proxied) readHeader(conn *net.TCPConn) {
 		p.client, err = clientOf(header)
 	}
 	switch {
-	case errors.Is(err, proxyproto.ErrNoProxyProtocol) && reader.Buffered() == 0:
-		p.err = io.EOF // the peer closed the connection, as health checks do
+	case reader.Buffered() == 0 && (errors.Is(err, proxyproto.ErrNoProxyProtocol) || errors.Is(err, syscall.ECONNRESET)):
+		p.err = io.EOF // the peer closed or reset the connection, as health checks do
 	case err != nil: // net/http sends no response after an error of this type
 		p.err = &net.OpError{Op: "read", Net: "tcp", Err: fmt.Errorf("no valid header of the PROXY protocol: %w", err)}
 	case reader.Buffered() > 0:

@@ -214,3 +214,20 @@ func TestClosedProxiedConnectionIsNotLogged(t *testing.T) {
 		t.Errorf("log: %s", s.log.String())
 	}
 }
+
+func TestResetProxiedConnectionIsNoError(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer listener.Close()
+	peer, err := net.Dial("tcp", listener.Addr().String())
+	testkit.Must(t, err)
+	conn, err := listener.Accept()
+	testkit.Must(t, err)
+	defer conn.Close()
+	testkit.Must(t, peer.(*net.TCPConn).SetLinger(0))
+	testkit.Must(t, peer.Close())
+	var p proxied
+	if p.readHeader(conn.(*net.TCPConn)); p.err != io.EOF {
+		t.Errorf("got %v", p.err)
+	}
+}

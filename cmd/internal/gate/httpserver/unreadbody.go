@@ -14,7 +14,7 @@ import (
 // net/http resets the stream instead.
 //
 // timeout is the time for a body to arrive; 0 for no limit. The server's ReadTimeout cannot replace
-// it, because it would also cancel slow requests without a body.
+// it, because it begins with the header and includes the time until the handler reads the body.
 func closeAfterUnreadBody(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 || r.ProtoMajor != 1 {

@@ -16,8 +16,8 @@ func (r *reloader) expire() {
 	}
 	next, err := r.builder.snapshot(before.loaded, now, before)
 	if err != nil {
-		// Each poll calls expire again: the error is reported once, and again only after a reload
-		// was refused with another error.
+		// Each poll calls expire again while the error lasts. reportOnce logs the error only if its
+		// text is not the one that was logged last.
 		_ = r.reportRefused(trigger{why: "limits expired", automatic: true, reportOnce: true}, err)
 		return
 	}

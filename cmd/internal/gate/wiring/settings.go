@@ -73,9 +73,9 @@ func callSettings(c config.Config) backendclient.Settings {
 	}
 }
 
-// requestsPerLookup is the number of in-flight slots for which one concurrent lookup of an unknown
-// token is allowed. It is twice the number of requests that may wait for a lookup, so that waiting
-// requests hold at most half of the slots.
+// requestsPerLookup is the number of in-flight slots for each concurrent lookup of an unknown token.
+// At most WaitersPerLookup requests wait for a lookup. With twice as many slots for each, waiting
+// requests hold at most half of all slots.
 const requestsPerLookup = 2 * authn.WaitersPerLookup
 
 // tokenSettings returns the settings of the authenticator.
