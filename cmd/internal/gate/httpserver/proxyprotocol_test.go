@@ -227,7 +227,7 @@ func TestResetProxiedConnectionIsNoError(t *testing.T) {
 	testkit.Must(t, peer.(*net.TCPConn).SetLinger(0))
 	testkit.Must(t, peer.Close())
 	var p proxied
-	if p.readHeader(conn.(*net.TCPConn)); p.err != io.EOF {
+	if p.readHeader(conn.(*net.TCPConn)); !errors.Is(p.err, io.EOF) {
 		t.Errorf("got %v", p.err)
 	}
 }
