@@ -106,7 +106,7 @@ func (w *writers) start(n int) {
 }
 
 // write creates one incident. A third of them get an update, and another third an update that
-// notifies nobody.
+// sends no notification.
 func (w *writers) write(i int) {
 	w.repeat(func(ctx context.Context) error {
 		response, err := w.create(ctx, fmt.Sprintf("mark-%d-0", i))
